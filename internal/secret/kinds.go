@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +25,8 @@ type envStore struct {
 }
 
 func (s envStore) spec() StoreSpec { return s.of }
+
+func (s envStore) warnings() []string { return nil }
 
 func (s envStore) checkName(name string) error {
 	if !shellName.MatchString(name) {
@@ -59,6 +65,30 @@ func (s fileStore) checkName(name string) error {
 	}
 	return nil
 }
+
+// warnings names the files that are open to others than their owner. They are
+// used all the same: the secrets that a container platform mounts are so.
+// Windows has no such permission bits.
+func (s fileStore) warnings() []string {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil || runtime.GOOS == "windows" {
+		return nil
+	}
+	var found []string
+	for _, e := range entries {
+		info, err := os.Stat(filepath.Join(s.dir, e.Name()))
+		if err != nil || !info.Mode().IsRegular() || s.checkName(e.Name()) != nil {
+			continue
+		}
+		if mode := info.Mode().Perm(); mode&openToOthers != 0 {
+			found = append(found, fmt.Sprintf("secret file %s is open to other users (mode %#o): chmod 600 it", filepath.Join(s.dir, e.Name()), mode))
+		}
+	}
+	return found
+}
+
+// openToOthers are the permission bits that let group and world read or write.
+const openToOthers = 0o066
 
 // lookup reads the file called name. os.Root keeps it inside the folder, also
 // where the file is a symbolic link.
@@ -109,12 +139,18 @@ type execStore struct {
 // bytes.
 const maxExecName = 512
 
+// pipeDelay is how long a process that the command left behind may hold its
+// output open.
+const pipeDelay = time.Second
+
 // execName leaves out the dash at the start, which would make an option of the
 // name, and everything that a shell behind the command could read as more
 // than a word.
 var execName = regexp.MustCompile(`^[\p{L}\p{N}_/.@][\p{L}\p{N}_./:@ +=?,~#-]*$`)
 
 func (s execStore) spec() StoreSpec { return s.of }
+
+func (s execStore) warnings() []string { return nil }
 
 func (s execStore) checkName(name string) error {
 	if len(name) > maxExecName || !execName.MatchString(name) {
@@ -128,19 +164,20 @@ func (s execStore) checkName(name string) error {
 func (s execStore) lookup(ctx context.Context, name string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	args := append(append([]string{}, s.of.Command[1:]...), name)
+	args := append(slices.Clone(s.of.Command[1:]), name)
 	cmd := exec.CommandContext(ctx, s.of.Command[0], args...)
 	cmd.Dir = s.dir
 	out := &limitedBuffer{}
 	cmd.Stdout = out
-	// A grandchild that keeps the pipe open must not hold the crib.
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = pipeDelay
 	err := cmd.Run()
-	if ctx.Err() != nil {
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return "", fmt.Errorf("%s did not end within %s", s.of.Command[0], s.timeout)
+	case ctx.Err() != nil:
 		return "", ctx.Err()
-	}
-	if err != nil {
-		return "", err
+	case err != nil:
+		return "", fmt.Errorf("run %s: %w", s.of.Command[0], err)
 	}
 	if out.over {
 		return "", errTooLarge

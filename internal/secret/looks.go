@@ -21,6 +21,8 @@ var (
 		`xox[a-z]-[A-Za-z0-9-]{10,}|A[KS]IA[A-Z0-9]{12,}|AIza[A-Za-z0-9_-]{16,}|glpat-[A-Za-z0-9_-]{12,}|` +
 		`npm_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{20,}|[rs]k_(live|test)_[A-Za-z0-9]{10,}|` +
 		`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(\.[A-Za-z0-9_-]*)*)`)
+	privateKey  = regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----`)
+	urlPassword = regexp.MustCompile(`://[^/\s:@]*:[^/\s@]+@`)
 	withScheme  = regexp.MustCompile(`(?i)\b(bearer|basic|token)\s+[A-Za-z0-9._~+/=-]{16,}`)
 	tellingName = regexp.MustCompile(`(?i)TOKEN|KEY|SECRET|PASSWORD|PASSWD|AUTH|CREDENTIAL`)
 	tokenText   = regexp.MustCompile(`^[A-Za-z0-9+/=_.~-]+$`)
@@ -28,11 +30,14 @@ var (
 
 // LooksLikeKey reports whether value, literal text given to the header,
 // variable or argument called name, looks like a credential: it begins like
-// the keys of a well-known service, follows an authorization scheme, or is
-// long and random under a name such as API_KEY.
+// the keys of a well-known service, follows an authorization scheme, is a
+// private key or a URL with a password, or is long and random under a name
+// such as API_KEY.
 func LooksLikeKey(name, value string) bool {
-	if wellKnownKey.MatchString(value) || withScheme.MatchString(value) {
-		return true
+	for _, re := range []*regexp.Regexp{wellKnownKey, withScheme, privateKey, urlPassword} {
+		if re.MatchString(value) {
+			return true
+		}
 	}
 	value = strings.TrimSpace(value)
 	return tellingName.MatchString(name) && len(value) >= MinKeyLength && tokenText.MatchString(value) &&

@@ -2,7 +2,6 @@ package secret
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -39,13 +38,11 @@ type StoreSpec struct {
 	Command []string // ExecStore: program and arguments; the secret's name is appended
 }
 
-// Label is how s is named to a person, such as "file:secrets".
+// Label is how s is named to a person, such as "file:secrets". It shows no
+// path outside the workspace, so that it may stand in an answer to a caller.
 func (s StoreSpec) Label() string {
-	switch s.Kind {
-	case FileStore:
-		return s.name() + ":" + s.Dir
-	case ExecStore:
-		return s.name() + ":" + strings.Join(s.Command[:min(len(s.Command), 1)], "")
+	if s.Kind == FileStore && filepath.IsLocal(s.Dir) {
+		return s.name() + ":" + filepath.ToSlash(s.Dir)
 	}
 	return s.name()
 }
@@ -88,12 +85,19 @@ type Stores struct {
 	redactor *Redactor
 }
 
-// store is one place where secrets are kept. lookup returns "" for a secret
-// that is missing or empty, and an error when the store could not say.
+// store is one place where secrets are kept.
 type store interface {
 	spec() StoreSpec
+
+	// checkName reports why no secret here can have this name.
 	checkName(name string) error
+
+	// lookup returns "" for a secret that is missing or empty, and an error
+	// when the store could not say.
 	lookup(ctx context.Context, name string) (string, error)
+
+	// warnings says what about the store deserves a look.
+	warnings() []string
 }
 
 // NewStores makes the stores that o describes. It reads none of them.
@@ -167,6 +171,16 @@ func (s *Stores) Labels() []string {
 	return labels
 }
 
+// Warnings says which files of the stores are open to other users of this
+// machine. It reads names and permissions only.
+func (s *Stores) Warnings() []string {
+	var all []string
+	for _, st := range s.stores {
+		all = append(all, st.warnings()...)
+	}
+	return all
+}
+
 // Check reports whether ref can be looked up at all: its store exists and
 // could hold a secret of that name. It reads nothing.
 func (s *Stores) Check(ref Ref) error {
@@ -182,8 +196,8 @@ func (s *Stores) Resolve(ctx context.Context, t Template) (Value, error) {
 	var b strings.Builder
 	for _, p := range t.parts {
 		if p.ref.Name == "" {
-			if s.redactor != nil && LooksLikeKey("", p.text) {
-				s.redactor.Add(NewValue(p.text))
+			if LooksLikeKey("", p.text) {
+				s.learn(p.text)
 			}
 			b.WriteString(p.text)
 			continue
@@ -257,6 +271,12 @@ func (s *Stores) candidates(ref Ref) ([]store, error) {
 	return found, nil
 }
 
+func (s *Stores) learn(text string) {
+	if s.redactor != nil {
+		s.redactor.Add(NewValue(text))
+	}
+}
+
 func (s *Stores) list() string {
 	if len(s.stores) == 0 {
 		return "none"
@@ -273,17 +293,15 @@ func (s *Stores) lookup(ctx context.Context, ref Ref) (string, error) {
 	for _, st := range stores {
 		text, err := st.lookup(ctx, ref.Name)
 		if err != nil {
-			return "", fmt.Errorf("look up secret %s in %s: %w", ref.Name, st.spec().Label(), err)
+			return "", fmt.Errorf("%w: %w", crib.Errorf(crib.Unavailable, "secret store %s could not say whether it holds %s", st.spec().Label(), ref.Name), err)
 		}
 		if text != "" {
-			if s.redactor != nil {
-				s.redactor.Add(NewValue(text))
-			}
+			s.learn(text)
 			return text, nil
 		}
 		tried = append(tried, st.spec().Label())
 	}
-	return "", crib.Errorf(crib.Unavailable, "secret %s is not set (or empty) in any store: %s", ref.Name, strings.Join(tried, ", "))
+	return "", crib.Errorf(crib.Unavailable, "secret %s is not set, or empty, in: %s", ref.Name, strings.Join(tried, ", "))
 }
 
-var errTooLarge = errors.New("larger than a secret may be")
+var errTooLarge = fmt.Errorf("larger than a secret may be (%d bytes)", MaxSecretBytes)

@@ -81,15 +81,23 @@ func (t Template) Source() string {
 	return b.String()
 }
 
-// String returns what may be shown of t: its references, with Mask for
-// literal text that looks like a key.
+// String returns what may be shown of t: its source, or Mask if a key seems to
+// be written in it.
 func (t Template) String() string {
-	for _, p := range t.parts {
-		if p.ref.Name == "" && LooksLikeKey("", p.text) {
-			return Mask
-		}
+	if t.HoldsKey("") {
+		return Mask
 	}
 	return t.Source()
+}
+
+// HoldsKey reports whether literal text of t looks like a key under name.
+func (t Template) HoldsKey(name string) bool {
+	for _, p := range t.parts {
+		if p.ref.Name == "" && LooksLikeKey(name, p.text) {
+			return true
+		}
+	}
+	return false
 }
 
 var (
@@ -120,10 +128,12 @@ func ParsePageValue(text string) (Template, error) {
 	return t, nil
 }
 
-// ParseToolValue reads a value of a tools: entry, called name there: literal
-// text in which "${ store:NAME }" is expanded and "$$" is a dollar. A literal
-// that looks like a key is refused with the command that moves it into a
-// store.
+// ParseToolValue reads a value of a tools: entry: literal text in which
+// "${ store:NAME }" is expanded and "$$" is a dollar. A literal that looks
+// like a key is refused with the command that moves it into a store. name says
+// what the value is for, such as "google-maps API_KEY": it decides with the
+// value whether that looks like a key, and the secret's suggested name is made
+// of it.
 //
 // Errors never show the value.
 func ParseToolValue(name, text string) (Template, error) {
@@ -131,13 +141,11 @@ func ParseToolValue(name, text string) (Template, error) {
 	if err != nil {
 		return Template{}, err
 	}
-	for _, p := range t.parts {
-		if p.ref.Name == "" && LooksLikeKey(name, p.text) {
-			secretName := SuggestName(name)
-			return Template{}, crib.Errorf(crib.Invalid, "this looks like a key, and keys do not belong into this file: "+
-				"move it with  printf %%s '…' > secrets/%s  (then chmod 600 secrets/%s) and write ${ secrets:%s } here",
-				secretName, secretName, secretName)
-		}
+	if t.HoldsKey(name) {
+		to := SuggestName(name)
+		return Template{}, crib.Errorf(crib.Invalid, "this looks like a key, and keys do not belong into this file: "+
+			"move it into a store, in the workspace folder with (umask 077; printf %%s '…' > secrets/%s), and write ${ %s:%s } here",
+			to, AnyStore, to)
 	}
 	return t, nil
 }
