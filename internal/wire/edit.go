@@ -38,7 +38,7 @@ type Member struct {
 // Members lists the members of the JSON object raw in order. It is lenient:
 // it reads what a server sent. It returns nil if raw is no object.
 func Members(raw []byte) []Member {
-	if len(raw) == 0 || bytes.TrimLeft(raw, " \t\r\n")[0] != '{' {
+	if t := bytes.TrimLeft(raw, " \t\r\n"); len(t) == 0 || t[0] != '{' {
 		return nil
 	}
 	s := newScanner(raw, false)

@@ -433,3 +433,27 @@ func ValidID(raw []byte) bool {
 	}
 	return true
 }
+
+// IDFromPrefix finds the id of a message of which only the start is at hand,
+// nil if it is not there.
+func IDFromPrefix(prefix []byte) []byte {
+	s := newScanner(prefix, false)
+	defer s.free()
+	if _, err := s.dec.ReadToken(); err != nil {
+		return nil
+	}
+	for {
+		key, err := s.dec.ReadValue()
+		if err != nil || s.dec.StackDepth() != 1 {
+			return nil
+		}
+		isID := string(key) == `"id"`
+		v, err := s.dec.ReadValue()
+		if err != nil {
+			return nil
+		}
+		if isID {
+			return bytes.Clone(v)
+		}
+	}
+}

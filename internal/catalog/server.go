@@ -1,0 +1,417 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolcrib/toolcrib/internal/child"
+	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/servers"
+	"github.com/toolcrib/toolcrib/internal/upstream"
+	"github.com/toolcrib/toolcrib/internal/wire"
+)
+
+// Server is one server: its definition, its legs, and the last lists it gave
+// in each era it speaks.
+type Server struct {
+	c   *Catalog
+	up  *upstream.Server
+	def atomic.Pointer[servers.Definition]
+
+	mu      sync.Mutex // guards all below
+	known   map[wire.Era]*known
+	fetches map[fetchKey]*fetch
+	life    context.Context
+	end     context.CancelFunc
+	work    sync.WaitGroup
+	watch   watch
+}
+
+// known is what a server said in one era.
+type known struct {
+	hello *upstream.Hello
+	lists [kinds]*List
+	said  [kinds]bool // in this run, and not taken back since
+}
+
+type fetchKey struct {
+	era  wire.Era // of the client that asks
+	kind Kind
+}
+
+// fetch is one list being asked for, for all who wait for it.
+type fetch struct {
+	done  chan struct{}
+	err   error // set before done is closed
+	again bool  // something changed since it was asked for; guarded by Server.mu
+}
+
+func (c *Catalog) newServer(def *servers.Definition) *Server {
+	s := &Server{c: c, known: make(map[wire.Era]*known), fetches: make(map[fetchKey]*fetch)}
+	s.def.Store(def)
+	s.life, s.end = context.WithCancel(c.life)
+	s.watch.init()
+	eras := s.load()
+	opts := c.opts.Upstream
+	opts.Events = events{s}
+	s.up = upstream.New(upstream.Spec{
+		Name:    def.Name,
+		URL:     def.Transport.URL,
+		Command: def.Transport.Command,
+		Dir:     def.Transport.Dir,
+		Inherit: child.Inherit{None: def.Inherit.None, Names: def.Inherit.Names},
+		Era:     def.Era,
+		Timeout: def.Timeout,
+		Fake:    c.opts.Fake,
+		Connect: func(ctx context.Context) (upstream.Credentials, error) { return c.opts.Connect(ctx, s.Def()) },
+		Eras:    eras,
+	}, opts)
+	return s
+}
+
+// Def is the server's definition.
+func (s *Server) Def() *servers.Definition { return s.def.Load() }
+
+// Name is the server's name.
+func (s *Server) Name() string { return s.Def().Name }
+
+// Up is the way to the server's legs.
+func (s *Server) Up() *upstream.Server { return s.up }
+
+// redefine exchanges a definition that reaches the server in the same way.
+func (s *Server) redefine(def *servers.Definition) {
+	s.def.Store(def)
+	s.mu.Lock()
+	var changed []Kind
+	for _, kn := range s.known {
+		for k, l := range kn.lists {
+			if l == nil {
+				continue
+			}
+			now := build(Kind(k), def, l.pages)
+			now.Fetched, now.TTL = l.Fetched, l.TTL
+			kn.lists[k] = now
+			if !sameItems(l, now) {
+				changed = append(changed, Kind(k))
+			}
+		}
+	}
+	s.mu.Unlock()
+	for _, k := range changed {
+		s.c.announce(Change{def.Name, k})
+	}
+}
+
+func (s *Server) close() {
+	s.mu.Lock()
+	s.end() // under mu: nothing is started behind it
+	s.mu.Unlock()
+	s.up.Close()
+	s.work.Wait()
+}
+
+// era is the era in which a client of the given era is served, among those
+// that something is known of. It is called with mu held.
+func (s *Server) era(client wire.Era) wire.Era {
+	if s.up != nil {
+		if e := s.up.EraFor(client); e != "" {
+			return e
+		}
+	}
+	if s.known[client] != nil {
+		return client
+	}
+	for _, e := range []wire.Era{wire.Modern, wire.Legacy} {
+		if s.known[e] != nil {
+			return e
+		}
+	}
+	return client
+}
+
+// list is the last list of a kind, nil if there is none.
+func (s *Server) list(client wire.Era, k Kind) *List {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if kn := s.known[s.era(client)]; kn != nil {
+		return kn.lists[k]
+	}
+	return nil
+}
+
+// current reports whether the last list of a kind need not be asked for again.
+func (s *Server) current(client wire.Era, k Kind) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kn := s.known[s.era(client)]
+	return kn != nil && kn.said[k] && kn.lists[k].Fresh(time.Now())
+}
+
+// Hello is what the server said of itself the last time, nil if nothing is
+// known.
+func (s *Server) Hello(client wire.Era) *upstream.Hello {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if kn := s.known[s.era(client)]; kn != nil {
+		return kn.hello
+	}
+	return nil
+}
+
+// List returns a list of the server: the last one if that is fresh; else it
+// asks, and falls back on the last one when the server cannot be asked within
+// the budget. Without a last one it waits as long as ctx allows.
+func (s *Server) List(ctx context.Context, want upstream.Want, k Kind) (Listed, error) {
+	out := Listed{Server: s, List: s.list(want.Era, k)}
+	if s.current(want.Era, k) {
+		return out, nil
+	}
+	f := s.refresh(want, k)
+	var limit <-chan time.Time
+	if out.List != nil {
+		t := time.NewTimer(s.c.opts.Budget)
+		defer t.Stop()
+		limit = t.C
+	}
+	select {
+	case <-f.done:
+		out.Err = f.err
+	case <-limit:
+		out.Stale = true
+		return out, nil
+	case <-ctx.Done():
+		return out, crib.Errorf(crib.Unavailable, "server %s is still starting", s.Name())
+	}
+	if l := s.list(want.Era, k); l != nil {
+		out.List, out.Stale = l, f.err != nil
+		return out, nil
+	}
+	return out, f.err
+}
+
+// Find returns an item by the server's own name for it. A name that is not in
+// the last list is asked for once more: servers add tools without telling.
+func (s *Server) Find(ctx context.Context, want upstream.Want, k Kind, id string) (*Item, error) {
+	if it := s.list(want.Era, k).Get(id); it != nil {
+		return it, nil
+	}
+	l := s.list(want.Era, k)
+	if l == nil || time.Since(l.Fetched) > relistAge || !s.current(want.Era, k) {
+		f := s.refresh(want, k)
+		select {
+		case <-f.done:
+			if f.err != nil && s.list(want.Era, k) == nil {
+				return nil, f.err
+			}
+		case <-ctx.Done():
+			return nil, crib.Errorf(crib.Unavailable, "server %s is still starting", s.Name())
+		}
+		if it := s.list(want.Era, k).Get(id); it != nil {
+			return it, nil
+		}
+	}
+	return nil, crib.Errorf(crib.NotFound, "server %s has no %q", s.Name(), id)
+}
+
+// Relist asks for a list again, for callers who were told that what they know
+// is out of date, and waits.
+func (s *Server) Relist(ctx context.Context, want upstream.Want, k Kind) error {
+	f := s.refresh(want, k)
+	select {
+	case <-f.done:
+		return f.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// refresh asks the server for a list, once for all who wait.
+func (s *Server) refresh(want upstream.Want, k Kind) *fetch {
+	key := fetchKey{want.Era, k}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.fetches[key]; f != nil {
+		return f
+	}
+	f := &fetch{done: make(chan struct{})}
+	if s.life.Err() != nil {
+		f.err = crib.Errorf(crib.Unavailable, "server %s was removed or switched off", s.Name())
+		close(f.done)
+		return f
+	}
+	s.start(key, f, func() (upstream.Leg, error) { return s.up.Leg(s.life, want) })
+	return f
+}
+
+// start runs a fetch until nothing has changed since it was asked for. It is
+// called with mu held.
+func (s *Server) start(key fetchKey, f *fetch, leg func() (upstream.Leg, error)) {
+	s.fetches[key] = f
+	s.work.Go(func() {
+		for {
+			l, err := leg()
+			if err == nil {
+				err = s.fetchList(l, key.kind)
+			}
+			s.mu.Lock()
+			if err == nil && f.again {
+				f.again = false
+				s.mu.Unlock()
+				continue
+			}
+			f.err = err
+			delete(s.fetches, key)
+			s.mu.Unlock()
+			close(f.done)
+			return
+		}
+	})
+}
+
+// refetch asks for a list over a leg that told of a change, or that is new.
+func (s *Server) refetch(leg upstream.Leg, k Kind) {
+	key := fetchKey{leg.Hello().Era, k}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.life.Err() != nil {
+		return
+	}
+	if kn := s.known[key.era]; kn != nil {
+		kn.said[k] = false
+	}
+	if f := s.fetches[key]; f != nil {
+		f.again = true
+		return
+	}
+	s.start(key, &fetch{done: make(chan struct{})}, func() (upstream.Leg, error) { return leg, nil })
+}
+
+// fetchList asks for all pages of a list over leg and keeps them.
+func (s *Server) fetchList(leg upstream.Leg, k Kind) error {
+	hello := leg.Hello()
+	l := &List{TTL: -1, Fetched: time.Now()}
+	pages := [][]byte{}
+	if k == Tools || wire.Get(hello.Capabilities(), kindFacts[k].capability) != nil {
+		var err error
+		if pages, err = s.pages(leg, k); err != nil {
+			return err
+		}
+		l = build(k, s.Def(), pages)
+		l.Fetched = time.Now()
+		l.TTL = timeToLive(hello, k, pages)
+	}
+	if l.byID == nil {
+		l.byID = map[string]*Item{}
+	}
+	s.keep(hello, k, l)
+	return nil
+}
+
+// pages drains a list: at most MaxPages, and no cursor twice.
+func (s *Server) pages(leg upstream.Leg, k Kind) ([][]byte, error) {
+	var pages [][]byte
+	params := ""
+	seen := map[string]bool{}
+	for len(pages) < MaxPages {
+		out := upstream.NewRequest(leg, s.c.opts.Upstream.Version, k.Method(), params)
+		reply, err := leg.Do(s.life, out, upstream.Nobody{})
+		if err != nil {
+			return nil, err
+		}
+		if reply.Message.Error.OK() {
+			e := wire.ReadError(reply.Message.Error.In(reply.Message.Body))
+			if e.Code == wire.CodeMethodNotFound {
+				return pages, nil
+			}
+			return nil, crib.Errorf(crib.Unavailable, "server %s refuses %s: %s (%d)", s.Name(), k.Method(), e.Message, e.Code)
+		}
+		page := bytes.Clone(reply.Message.Result.In(reply.Message.Body))
+		pages = append(pages, page)
+		cursor := wire.Get(page, "nextCursor")
+		if len(wire.Text(cursor)) == 0 || seen[string(cursor)] {
+			return pages, nil
+		}
+		seen[string(cursor)] = true
+		params = `"cursor":` + string(cursor)
+	}
+	s.c.opts.Log.Warn("a server's list has too many pages; the rest is left out", "server", s.Name(), "list", k.Method(), "pages", MaxPages)
+	return pages, nil
+}
+
+// timeToLive is how long a list may be used without asking again: what a
+// modern server says (2026-07-28, Caching), and for a legacy one until it
+// tells of a change, where it does.
+func timeToLive(hello *upstream.Hello, k Kind, pages [][]byte) time.Duration {
+	if hello.Era == wire.Legacy {
+		if string(wire.GetPath(hello.Capabilities(), kindFacts[k].capability, "listChanged")) == "true" {
+			return -1
+		}
+		return LegacyTTL
+	}
+	ttl := time.Duration(-1)
+	for _, p := range pages {
+		ms, err := strconv.ParseInt(string(wire.Get(p, "ttlMs")), 10, 64)
+		if err != nil || ms < 0 {
+			ms = 0
+		}
+		d := time.Duration(min(ms, int64(24*time.Hour/time.Millisecond))) * time.Millisecond
+		if ttl < 0 || d < ttl {
+			ttl = d
+		}
+	}
+	return ttl
+}
+
+// keep stores a list that was fetched, and tells of it if it is another one.
+func (s *Server) keep(hello *upstream.Hello, k Kind, l *List) {
+	s.mu.Lock()
+	kn := s.known[hello.Era]
+	if kn == nil {
+		kn = &known{}
+		s.known[hello.Era] = kn
+	}
+	kn.hello, kn.said[k] = hello, true
+	same := sameItems(kn.lists[k], l)
+	kn.lists[k] = l
+	s.mu.Unlock()
+	for _, p := range l.Problems {
+		if !same {
+			s.c.opts.Log.Warn("left out", "server", s.Name(), "item", p.ID, "why", p.Why, "everywhere", p.Every)
+		}
+	}
+	if !same {
+		s.save()
+		s.c.announce(Change{s.Name(), k})
+	}
+}
+
+func sameItems(a, b *List) bool {
+	if a == nil || b == nil || len(a.Items) != len(b.Items) || len(a.Problems) != len(b.Problems) {
+		return false
+	}
+	for i := range a.Items {
+		if !bytes.Equal(a.Items[i].Own, b.Items[i].Own) {
+			return false
+		}
+	}
+	return true
+}
+
+// Problems lists what is left out of the server's lists, and why.
+func (s *Server) Problems() []Problem {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []Problem
+	if kn := s.known[s.era(wire.Modern)]; kn != nil {
+		for _, l := range kn.lists {
+			if l != nil {
+				out = append(out, l.Problems...)
+			}
+		}
+	}
+	return out
+}

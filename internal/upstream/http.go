@@ -1,0 +1,477 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/wire"
+)
+
+// httpLeg is a leg over Streamable HTTP. A modern one is stateless; a legacy
+// one has a session and a stream of its own for what belongs to no request.
+type httpLeg struct {
+	spec  *Spec
+	opts  *Options
+	url   *url.URL
+	creds http.Header
+	rt    *http.Transport
+	hello atomic.Pointer[Hello] // replaced when a lost session is renewed
+
+	open    inflight
+	session atomic.Pointer[string] // legacy; nil where the server gave none
+	renewMu sync.Mutex             // held while a lost session is renewed
+	declare Declaration
+
+	life context.Context // ends with the leg
+	end  context.CancelFunc
+	work sync.WaitGroup // the stream and the answers being posted
+}
+
+// errIdle is the cause of a context that ended because nothing came in time.
+var errIdle = errors.New("no answer in time")
+
+func newHTTPLeg(spec *Spec, opts *Options, creds http.Header) (*httpLeg, error) {
+	u, err := url.Parse(spec.URL)
+	if err != nil || u.Host == "" {
+		return nil, crib.Errorf(crib.Invalid, "server %s: its URL cannot be read", spec.Name)
+	}
+	l := &httpLeg{spec: spec, opts: opts, url: u, creds: creds}
+	l.life, l.end = context.WithCancel(context.Background())
+	// A pool of its own: no server can use up the connections of another.
+	l.rt = &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
+		TLSHandshakeTimeout: dialTimeout,
+		MaxIdleConnsPerHost: 64,
+		IdleConnTimeout:     90 * time.Second,
+		ForceAttemptHTTP2:   true,
+		DisableCompression:  true, // bytes go through as they come
+	}
+	return l, nil
+}
+
+func (l *httpLeg) Hello() *Hello         { return l.hello.Load() }
+func (l *httpLeg) Open() int             { return l.open.open() }
+func (l *httpLeg) Done() <-chan struct{} { return l.life.Done() }
+
+// Close ends the session, where there is one, and everything that is open.
+func (l *httpLeg) Close() {
+	if id := l.session.Load(); id != nil && l.life.Err() == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), cancelTimeout)
+		if req, err := http.NewRequestWithContext(ctx, http.MethodDelete, l.url.String(), nil); err == nil {
+			l.setHeaders(req, nil)
+			if resp, err := l.rt.RoundTrip(req); err == nil {
+				drain(resp)
+			}
+		}
+		cancel()
+	}
+	l.fail(unavailable(l.spec.Name, "was closed"))
+	l.work.Wait()
+	l.rt.CloseIdleConnections()
+}
+
+func (l *httpLeg) fail(err error) {
+	l.open.end(err)
+	l.end()
+}
+
+// Do sends out and waits for its answer; see Leg.
+func (l *httpLeg) Do(ctx context.Context, out *Outgoing, lis Listener) (*Reply, error) {
+	c, err := l.open.add(out, lis)
+	if err != nil {
+		return nil, err
+	}
+	defer l.open.remove(c)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(l.life, func() { cancel(unavailable(l.spec.Name, "was closed")) })()
+	if !out.Forever {
+		defer watch(c, l.spec.timeout(out), cancel)()
+	}
+	body := out.body(c.id)
+	reply, sent, err := l.attempt(ctx, c, body)
+	if err != nil && ctx.Err() == nil && (out.Read || !sent) && isTransport(err) {
+		// Sending a read again harms nobody, and what was never written was
+		// never executed. The connection may have been a dead one of the pool.
+		l.rt.CloseIdleConnections()
+		reply, sent, err = l.attempt(ctx, c, body)
+	}
+	if err == nil {
+		return reply, nil
+	}
+	return nil, l.explain(ctx, c, sent, err)
+}
+
+// watch cancels a request that has been silent for idle. The function it
+// returns ends the watch.
+func watch(c *call, idle time.Duration, cancel context.CancelCauseFunc) (stop func()) {
+	began := time.Now()
+	var timer *time.Timer
+	ready := make(chan struct{})
+	timer = time.AfterFunc(idle, func() {
+		<-ready
+		quiet := time.Since(time.Unix(0, c.seen.Load()))
+		if quiet >= idle || time.Since(began) >= MaxCallTime {
+			cancel(errIdle)
+			return
+		}
+		timer.Reset(idle - quiet)
+	})
+	close(ready)
+	return func() { timer.Stop() }
+}
+
+type transportError struct{ err error }
+
+func (e transportError) Error() string { return e.err.Error() }
+func (e transportError) Unwrap() error { return e.err }
+
+func isTransport(err error) bool {
+	var t transportError
+	return errors.As(err, &t)
+}
+
+// explain turns the end of an attempt into an error for the caller and, where
+// the server may still be working, tells it to stop.
+func (l *httpLeg) explain(ctx context.Context, c *call, sent bool, err error) error {
+	name, out := l.spec.Name, c.out
+	if ctx.Err() != nil {
+		cause := context.Cause(ctx)
+		if sent && l.Hello().Era == wire.Legacy {
+			l.tellCancelled(c)
+		}
+		switch {
+		case errors.Is(cause, errIdle) && sent:
+			return crib.Errorf(crib.Timeout, "server %s did not answer %s within %s; it is not known whether it was executed", name, out.Method, l.spec.timeout(out))
+		case errors.Is(cause, errIdle):
+			return unavailable(name, "could not be reached within %s", l.spec.timeout(out))
+		case crib.CodeOf(cause) == crib.Unavailable:
+			return lost(name, out, sent, "its connection was closed")
+		}
+		return crib.Errorf(crib.Cancelled, "%s was cancelled", out.Method)
+	}
+	if !isTransport(err) {
+		return err
+	}
+	if sent {
+		return lost(name, out, true, "the connection broke before the answer came")
+	}
+	return unavailable(name, "cannot be reached: %s", l.opts.Redact(dialText(err)))
+}
+
+// dialText is what of a transport error helps a person: without the URL,
+// whose query may hold a key.
+func dialText(err error) string {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Err.Error()
+	}
+	return "the connection failed"
+}
+
+// tellCancelled sends notifications/cancelled for c with our id for it.
+func (l *httpLeg) tellCancelled(c *call) {
+	if c.out.Method == "initialize" || l.life.Err() != nil {
+		return
+	}
+	body := cancelledBody(c.id)
+	l.work.Go(func() {
+		ctx, cancel := context.WithTimeout(l.life, cancelTimeout)
+		defer cancel()
+		l.Notify(ctx, body) //nolint:errcheck // the server is told as a courtesy
+	})
+}
+
+func cancelledBody(id int64) []byte {
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":"the client no longer waits"}}`, id)
+}
+
+// attempt sends body, once more after each answer that proves that it was not
+// executed: a session that the server does not know, and a redirect of a read.
+func (l *httpLeg) attempt(ctx context.Context, c *call, body []byte) (*Reply, bool, error) {
+	target := l.url
+	for second := false; ; second = true {
+		session := l.session.Load()
+		resp, sent, err := l.post(ctx, target, body, c.out)
+		if err != nil {
+			return nil, sent, err
+		}
+		switch {
+		case resp.StatusCode == http.StatusNotFound && session != nil && !second:
+			if !l.isSessionLoss(resp) {
+				break
+			}
+			drain(resp)
+			if err := l.renew(ctx, session); err != nil {
+				return nil, false, err
+			}
+			continue
+		case (resp.StatusCode == 307 || resp.StatusCode == 308) && c.out.Read && !second:
+			next, err := l.url.Parse(resp.Header.Get("Location"))
+			if err == nil && next.Scheme == l.url.Scheme && next.Host == l.url.Host {
+				drain(resp)
+				target = next
+				continue
+			}
+		}
+		reply, err := l.answer(ctx, c, resp)
+		return reply, true, err
+	}
+}
+
+// isSessionLoss tells a lost session from a JSON-RPC error that came with 404,
+// such as an unknown method. The body of a loss is dropped, that of an error
+// stays readable.
+func (l *httpLeg) isSessionLoss(resp *http.Response) bool {
+	b, err := readAll(resp.Body)
+	if err != nil {
+		return true
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(b))
+	m, err := wire.ScanServer(b)
+	if err != nil || m.Kind != wire.ResponseKind || !m.Error.OK() {
+		return true
+	}
+	return wire.ReadError(m.Error.In(b)).Code != wire.CodeMethodNotFound
+}
+
+// outgoingBody is a body that net/http may send again only as long as not one
+// byte of it was read: whatever the headers say, a request is written once.
+type outgoingBody struct {
+	r       *bytes.Reader
+	started *atomic.Bool
+}
+
+func (b outgoingBody) Read(p []byte) (int, error) {
+	b.started.Store(true)
+	return b.r.Read(p)
+}
+
+func (b outgoingBody) Close() error { return nil }
+
+// post sends body and returns the response head. sent reports whether any of
+// the body may have been written.
+func (l *httpLeg) post(ctx context.Context, target *url.URL, body []byte, out *Outgoing) (*http.Response, bool, error) {
+	var started atomic.Bool
+	req := (&http.Request{
+		Method:        http.MethodPost,
+		URL:           target,
+		Host:          target.Host,
+		Proto:         "HTTP/1.1",
+		ProtoMajor:    1,
+		ProtoMinor:    1,
+		Header:        make(http.Header, 10+len(l.creds)),
+		Body:          outgoingBody{bytes.NewReader(body), &started},
+		ContentLength: int64(len(body)),
+	}).WithContext(ctx)
+	req.GetBody = func() (io.ReadCloser, error) {
+		if started.Load() {
+			return nil, errors.New("a request is written at most once")
+		}
+		return outgoingBody{bytes.NewReader(body), &started}, nil
+	}
+	l.setHeaders(req, out)
+	resp, err := l.rt.RoundTrip(req)
+	if err != nil {
+		return nil, started.Load(), transportError{err}
+	}
+	return resp, true, nil
+}
+
+// setHeaders sets what every request carries. Credentials come last: nothing
+// that a client sent can take their place.
+func (l *httpLeg) setHeaders(req *http.Request, out *Outgoing) {
+	h := req.Header
+	if out != nil {
+		for k, v := range out.Header {
+			h[k] = v
+		}
+	}
+	h["Content-Type"] = []string{"application/json"}
+	h["Accept"] = []string{"application/json, text/event-stream"}
+	h["User-Agent"] = []string{"toolcrib/" + l.opts.Version}
+	switch {
+	case l.Hello().Era == wire.Modern:
+		h[wire.HeaderProtocolVersion] = []string{l.Hello().Version}
+		if out != nil && out.Method != "" {
+			h[wire.HeaderMethod] = []string{out.Method}
+			if out.HasName {
+				h[wire.HeaderName] = []string{wire.EncodeHeader(out.Name)}
+			}
+			for k, v := range out.Params {
+				h[k] = v
+			}
+		}
+	case out == nil || out.Method != "initialize":
+		h[wire.HeaderProtocolVersion] = []string{l.Hello().Version}
+		if id := l.session.Load(); id != nil {
+			h[wire.HeaderSession] = []string{*id}
+		}
+	}
+	for k, v := range l.creds {
+		h[k] = v
+	}
+}
+
+// answer reads a response to the request c.
+func (l *httpLeg) answer(ctx context.Context, c *call, resp *http.Response) (*Reply, error) {
+	resp.Body = &touching{resp.Body, c}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
+		drain(resp)
+		return nil, crib.Errorf(crib.Unauthorized, "server %s refuses the credential that the crib holds for it (HTTP %d); an owner must renew it", l.spec.Name, resp.StatusCode)
+	}
+	if c.out.Method == "initialize" {
+		l.keepSession(resp)
+	}
+	kind := mediaType(resp)
+	if resp.StatusCode == http.StatusOK && kind == "text/event-stream" {
+		return l.streamed(ctx, c, resp)
+	}
+	if resp.StatusCode == http.StatusAccepted && l.Hello().Era == wire.Legacy {
+		drain(resp) // the answer comes on the stream
+		return l.awaited(ctx, c)
+	}
+	b, err := readAll(resp.Body)
+	if err != nil {
+		if errors.Is(err, errTooLarge) {
+			return nil, crib.Errorf(crib.TooLarge, "server %s answered more than %d bytes", l.spec.Name, MaxMessage)
+		}
+		return nil, transportError{err}
+	}
+	m, err := wire.ScanServer(b)
+	if err == nil && m.Kind == wire.ResponseKind && l.mine(c, m) {
+		return &Reply{Message: m, Era: l.Hello().Era, Status: resp.StatusCode, RetryAfter: resp.Header.Get("Retry-After")}, nil
+	}
+	return nil, l.strange(c, resp, kind)
+}
+
+// mine reports whether the response m is the answer to c. An error may come
+// without an id.
+func (l *httpLeg) mine(c *call, m wire.Message) bool {
+	if !m.ID.OK() {
+		return m.Error.OK()
+	}
+	return string(m.ID.In(m.Body)) == fmt.Sprint(c.id)
+}
+
+// strange is the error for a response that is no JSON-RPC answer. The body is
+// not shown: it may repeat a credential.
+func (l *httpLeg) strange(c *call, resp *http.Response, kind string) error {
+	name := l.spec.Name
+	switch code := resp.StatusCode; {
+	case code >= 300 && code < 400:
+		return unavailable(name, "answered with a redirect (HTTP %d), which is not followed; put the final URL on its page", code)
+	case code == http.StatusTooManyRequests:
+		if after := resp.Header.Get("Retry-After"); after != "" {
+			return unavailable(name, "asks to wait (HTTP 429, Retry-After: %s)", after)
+		}
+		return unavailable(name, "asks to wait (HTTP 429)")
+	case code >= 400 && code < 500:
+		return &statusError{code, unavailable(name, "answered HTTP %d without a JSON-RPC message", code)}
+	}
+	return lost(name, c.out, true, fmt.Sprintf("it answered HTTP %d (%s) without a JSON-RPC message", resp.StatusCode, kind))
+}
+
+// statusError is an HTTP status that came without a JSON-RPC message.
+type statusError struct {
+	status int
+	err    *crib.Error
+}
+
+func (e *statusError) Error() string { return e.err.Error() }
+func (e *statusError) Unwrap() error { return e.err }
+
+// awaited waits for an answer that another stream of the leg delivers.
+func (l *httpLeg) awaited(ctx context.Context, c *call) (*Reply, error) {
+	select {
+	case r := <-c.reply:
+		if r.err != nil {
+			return nil, r.err
+		}
+		return &Reply{Message: r.m, Era: l.Hello().Era, Status: http.StatusOK}, nil
+	case <-ctx.Done():
+		return nil, transportError{ctx.Err()}
+	}
+}
+
+// Notify posts a notification or a response. Any 2xx is success.
+func (l *httpLeg) Notify(ctx context.Context, body []byte) error {
+	out := &Outgoing{Read: true}
+	if l.Hello().Era == wire.Modern {
+		if m, err := wire.ScanServer(body); err == nil {
+			out.Method = m.Method
+		}
+	}
+	resp, _, err := l.post(ctx, l.url, body, out)
+	if err != nil {
+		return unavailable(l.spec.Name, "cannot be reached: %s", l.opts.Redact(dialText(err)))
+	}
+	drain(resp)
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return unavailable(l.spec.Name, "answered a notification with HTTP %d", resp.StatusCode)
+	}
+	return nil
+}
+
+// respond posts the answer to a request of the server.
+func (l *httpLeg) respond(body []byte) {
+	l.work.Go(func() {
+		ctx, cancel := context.WithTimeout(l.life, l.spec.timeout(&Outgoing{}))
+		defer cancel()
+		if err := l.Notify(ctx, wire.OneLine(body)); err != nil {
+			l.opts.Log.Warn("an answer to a server's request was not delivered", "server", l.spec.Name, "err", err)
+		}
+	})
+}
+
+var errTooLarge = fmt.Errorf("more than %d bytes", MaxMessage)
+
+func readAll(r io.Reader) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, MaxMessage+1))
+	if err == nil && len(b) > MaxMessage {
+		return nil, errTooLarge
+	}
+	return b, err
+}
+
+// touching notes each read as a sign of life of the request.
+type touching struct {
+	io.ReadCloser
+	c *call
+}
+
+func (t *touching) Read(p []byte) (int, error) {
+	n, err := t.ReadCloser.Read(p)
+	if n > 0 {
+		t.c.touch()
+	}
+	return n, err
+}
+
+func mediaType(resp *http.Response) string {
+	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if err != nil {
+		return ""
+	}
+	return kind
+}
+
+// drain reads what is left of a body that does not matter, so that its
+// connection can be used again.
+func drain(resp *http.Response) {
+	io.Copy(io.Discard, io.LimitReader(resp.Body, maxDrain)) //nolint:errcheck // nothing depends on it
+	resp.Body.Close()
+}

@@ -1,0 +1,197 @@
+package upstream
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolcrib/toolcrib/internal/wire"
+)
+
+// inflight is the typed map from the ids a leg gave out to the requests that
+// wait for their answers. Progress tokens are the same numbers.
+type inflight struct {
+	next  atomic.Int64
+	mu    sync.Mutex // guards calls, err
+	calls map[int64]*call
+	err   error // why the leg ended; set once
+}
+
+// call is one open request.
+type call struct {
+	id    int64
+	out   *Outgoing
+	l     Listener
+	reply chan result  // one result, never blocks the sender
+	seen  atomic.Int64 // unix nanoseconds of the last sign of life
+}
+
+type result struct {
+	m   wire.Message
+	err error
+}
+
+func (c *call) touch() { c.seen.Store(time.Now().UnixNano()) }
+
+// add opens a request. It fails with the leg's end.
+func (f *inflight) add(out *Outgoing, l Listener) (*call, error) {
+	c := &call{id: f.next.Add(1), out: out, l: l, reply: make(chan result, 1)}
+	c.touch()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err != nil {
+		return nil, f.err
+	}
+	if f.calls == nil {
+		f.calls = make(map[int64]*call)
+	}
+	f.calls[c.id] = c
+	return c, nil
+}
+
+// remove closes a request; what still arrives for it is late.
+func (f *inflight) remove(c *call) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.calls, c.id)
+}
+
+func (f *inflight) open() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.calls)
+}
+
+// get finds an open request by a raw id or token of ours.
+func (f *inflight) get(raw []byte) *call {
+	id, err := strconv.ParseInt(string(raw), 10, 64)
+	if err != nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls[id]
+}
+
+// sole returns the only open request for which a server may ask or tell the
+// client something, nil if there is none or more than one: with more than one,
+// nothing proves whom it means.
+func (f *inflight) sole() *call {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var only *call
+	for _, c := range f.calls {
+		if !c.out.Owner {
+			continue
+		}
+		if only != nil {
+			return nil
+		}
+		only = c
+	}
+	return only
+}
+
+// all returns the open requests.
+func (f *inflight) all() []*call {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := make([]*call, 0, len(f.calls))
+	for _, c := range f.calls {
+		out = append(out, c)
+	}
+	return out
+}
+
+// end fails every open request, and every later one, with err.
+func (f *inflight) end(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err == nil {
+		f.err = err
+	}
+	for id, c := range f.calls {
+		c.finish(result{err: err})
+		delete(f.calls, id)
+	}
+}
+
+// finish gives the request its result, the first time it is called.
+func (c *call) finish(r result) {
+	select {
+	case c.reply <- r:
+	default:
+	}
+}
+
+// outcome tells how wait ended without a result.
+type outcome int
+
+const (
+	answered outcome = iota
+	timedOut
+	cancelled
+)
+
+// wait returns the result of c, or why it gave up waiting: idle passed without
+// an answer or a sign of life, or ctx ended. A forever request waits for ctx
+// alone.
+func (c *call) wait(ctx context.Context, idle time.Duration) (result, outcome) {
+	if c.out.Forever {
+		select {
+		case r := <-c.reply:
+			return r, answered
+		case <-ctx.Done():
+			return result{}, cancelled
+		}
+	}
+	began := time.Now()
+	timer := time.NewTimer(idle)
+	defer timer.Stop()
+	for {
+		select {
+		case r := <-c.reply:
+			return r, answered
+		case <-ctx.Done():
+			return result{}, cancelled
+		case <-timer.C:
+		}
+		quiet := time.Since(time.Unix(0, c.seen.Load()))
+		if quiet >= idle || time.Since(began) >= MaxCallTime {
+			return result{}, timedOut
+		}
+		timer.Reset(idle - quiet)
+	}
+}
+
+// route hands a notification or a request of the server to the open request it
+// belongs to. proven is the request on whose own stream it came, nil where
+// streams are shared. It reports whether somebody took it.
+func (f *inflight) route(m wire.Message, proven *call, answer func([]byte)) bool {
+	c := proven
+	switch {
+	case m.Method == "notifications/progress":
+		if c == nil {
+			c = f.get(m.Params.ProgressToken.In(m.Body))
+		}
+	case m.Meta.SubscriptionID.OK():
+		if c == nil {
+			c = f.get(m.Meta.SubscriptionID.In(m.Body))
+		}
+	case c != nil:
+	case m.Kind == wire.RequestKind || m.Method == "notifications/message" || m.Method == "notifications/elicitation/complete":
+		c = f.sole()
+	}
+	if c == nil {
+		return false
+	}
+	c.touch()
+	if m.Kind == wire.RequestKind {
+		c.l.Request(m, answer)
+		return true
+	}
+	c.l.Notification(m)
+	return true
+}

@@ -1,0 +1,357 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolcrib/toolcrib/internal/child"
+	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/wire"
+)
+
+// noiseKept is how many lines that are no messages are kept to be shown.
+const noiseKept = 5
+
+// stdioLeg is a leg to a child process. One process speaks one era.
+type stdioLeg struct {
+	spec  *Spec
+	opts  *Options
+	proc  *child.Process
+	hello atomic.Pointer[Hello]
+	open  inflight
+	done  chan struct{} // closed when the process has ended
+	work  sync.WaitGroup
+
+	mu    sync.Mutex // guards noise, bad
+	noise []string   // the last lines on stdout that were no messages
+	bad   int        // how many there were
+}
+
+// startStdio starts the process and its reader. Nothing is sent yet.
+func startStdio(spec *Spec, opts *Options, creds Credentials) (*stdioLeg, error) {
+	l := &stdioLeg{spec: spec, opts: opts, done: make(chan struct{})}
+	l.hello.Store(&Hello{})
+	base := child.BaseEnv(opts.Environ, spec.Inherit)
+	proc, err := child.Start(child.Options{
+		Argv:       spec.Command,
+		Dir:        spec.Dir,
+		Env:        child.MergeEnv(base, creds.Env),
+		MaxLine:    MaxMessage,
+		StopGrace:  opts.StopGrace,
+		OnLine:     l.line,
+		OnOversize: l.oversize,
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.proc = proc
+	go func() {
+		<-proc.Done()
+		l.open.end(l.exited())
+		close(l.done)
+	}()
+	return l, nil
+}
+
+func (l *stdioLeg) Hello() *Hello         { return l.hello.Load() }
+func (l *stdioLeg) Open() int             { return l.open.open() }
+func (l *stdioLeg) Done() <-chan struct{} { return l.done }
+
+// Close ends the process and everything it started.
+func (l *stdioLeg) Close() {
+	l.open.end(unavailable(l.spec.Name, "was closed"))
+	l.proc.Stop(context.Background()) //nolint:errcheck // the ladder ends with KILL
+	<-l.done
+	l.work.Wait()
+}
+
+// exited is the error for what was open when the process ended.
+func (l *stdioLeg) exited() *crib.Error {
+	exit := l.proc.Exit()
+	how := fmt.Sprintf("exit code %d", exit.Code)
+	if exit.Signal != "" {
+		how = "signal " + exit.Signal
+	}
+	text := fmt.Sprintf("server %s ended (%s)", l.spec.Name, how)
+	if tail := l.lastWords(); tail != "" {
+		text += "; its last words: " + tail
+	}
+	return &crib.Error{Code: crib.Unknown, Msg: text}
+}
+
+// lastWords is the end of what the process wrote to stderr, without secrets.
+func (l *stdioLeg) lastWords() string {
+	return strings.TrimSpace(l.opts.Redact(l.proc.StderrTail(5)))
+}
+
+// line takes one line of stdout. What is no message is noise: real servers
+// print banners and notices, and one of them must not end the session.
+func (l *stdioLeg) line(b []byte) {
+	if len(bytes.TrimSpace(b)) == 0 {
+		return
+	}
+	m, err := wire.ScanServer(b)
+	if err != nil {
+		l.note(b)
+		return
+	}
+	if m.Kind == wire.ResponseKind {
+		if c := l.open.get(m.ID.In(b)); c != nil {
+			c.finish(result{m: m})
+		}
+		return
+	}
+	if m.Kind == wire.RequestKind && m.Method == "ping" {
+		l.send(Decline(m)) //nolint:errcheck // a broken pipe ends the leg by itself
+		return
+	}
+	if l.open.route(m, nil, l.answer) {
+		return
+	}
+	if m.Kind == wire.RequestKind {
+		l.answer(Decline(m))
+		return
+	}
+	if l.opts.Events != nil {
+		l.opts.Events.Notification(l.spec.Name, l, m)
+	}
+}
+
+func (l *stdioLeg) note(b []byte) {
+	text := l.opts.Redact(string(b[:min(len(b), 200)]))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.bad++
+	l.noise = append(l.noise, text)
+	if len(l.noise) > noiseKept {
+		l.noise = l.noise[1:]
+	}
+}
+
+// Noise returns how many lines on stdout were no messages, and the last few.
+func (l *stdioLeg) Noise() (int, []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bad, append([]string(nil), l.noise...)
+}
+
+// oversize fails the request that a line over the limit answers, if its id can
+// be read from the line's start, else every open request.
+func (l *stdioLeg) oversize(prefix []byte) {
+	err := crib.Errorf(crib.TooLarge, "server %s answered a line of more than %d bytes", l.spec.Name, MaxMessage)
+	if c := l.open.get(wire.IDFromPrefix(prefix)); c != nil {
+		c.finish(result{err: err})
+		return
+	}
+	for _, c := range l.open.all() {
+		c.finish(result{err: err})
+	}
+}
+
+// answer sends the answer to a request of the server without making its
+// caller wait for a child that does not read.
+func (l *stdioLeg) answer(body []byte) {
+	l.work.Go(func() { l.send(body) }) //nolint:errcheck // a broken pipe ends the leg by itself
+}
+
+func (l *stdioLeg) send(body []byte) (sent bool, err error) {
+	err = l.proc.Send(wire.OneLine(body))
+	var se *child.SendError
+	return err == nil || errors.As(err, &se) && se.Wrote, err
+}
+
+// Notify sends a notification.
+func (l *stdioLeg) Notify(_ context.Context, body []byte) error {
+	if _, err := l.send(body); err != nil {
+		return unavailable(l.spec.Name, "does not take messages any more")
+	}
+	return nil
+}
+
+// Do sends out and waits for its answer; see Leg.
+func (l *stdioLeg) Do(ctx context.Context, out *Outgoing, lis Listener) (*Reply, error) {
+	c, err := l.open.add(out, lis)
+	if err != nil {
+		return nil, unavailable(l.spec.Name, "is not running: %s", crib.SafeText(err))
+	}
+	defer l.open.remove(c)
+	if ctx.Err() != nil {
+		return nil, crib.Errorf(crib.Cancelled, "%s was cancelled", out.Method)
+	}
+	if sent, err := l.send(out.body(c.id)); err != nil {
+		select {
+		case <-l.done: // the process ended: say how
+			return nil, lost(l.spec.Name, out, sent, crib.SafeText(l.exited()))
+		case <-time.After(time.Second):
+		}
+		return nil, lost(l.spec.Name, out, sent, "it does not take messages any more")
+	}
+	r, why := c.wait(ctx, l.spec.timeout(out))
+	switch why {
+	case timedOut:
+		l.cancel(c)
+		return nil, crib.Errorf(crib.Timeout, "server %s did not answer %s within %s; it is not known whether it was executed", l.spec.Name, out.Method, l.spec.timeout(out))
+	case cancelled:
+		l.cancel(c)
+		return nil, crib.Errorf(crib.Cancelled, "%s was cancelled", out.Method)
+	}
+	if r.err != nil {
+		if out.Read && crib.CodeOf(r.err) == crib.Unknown {
+			return nil, &crib.Error{Code: crib.Unavailable, Msg: r.err.Error()}
+		}
+		return nil, r.err
+	}
+	return &Reply{Message: r.m, Era: l.Hello().Era}, nil
+}
+
+// cancel tells the server that nobody waits for c any more. Cancellations
+// bypass whatever waits to be written behind a slow reader.
+func (l *stdioLeg) cancel(c *call) {
+	if c.out.Method == "initialize" {
+		return
+	}
+	l.answer(cancelledBody(c.id))
+}
+
+// connectStdio starts a server's process and finds out its era: discover
+// first; on another error, or when nothing came for a while, initialize on the
+// same pipe, and the first valid answer wins. A process that ends during the
+// probe is started once more, straight into initialize: some servers take any
+// other first message as fatal.
+func connectStdio(ctx context.Context, spec *Spec, opts *Options, era wire.Era, declare Declaration) (Leg, []wire.Era, error) {
+	creds, err := spec.Connect(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := startStdio(spec, opts, creds)
+	if err != nil {
+		return nil, nil, err
+	}
+	hello, err := l.negotiate(ctx, era, declare)
+	if err != nil && l.ended() && era == "" {
+		l.Close()
+		if l, err = startStdio(spec, opts, creds); err != nil {
+			return nil, nil, err
+		}
+		hello, err = l.negotiate(ctx, wire.Legacy, declare)
+	}
+	if err != nil {
+		l.Close()
+		return nil, nil, err
+	}
+	l.hello.Store(hello)
+	if hello.Era == wire.Legacy {
+		if _, err := l.send([]byte(initialized)); err != nil {
+			l.Close()
+			return nil, nil, unavailable(spec.Name, "does not take messages any more")
+		}
+	}
+	return l, []wire.Era{hello.Era}, nil
+}
+
+// ended reports whether the process is gone or about to be.
+func (l *stdioLeg) ended() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// greeting is the outcome of one of the two first requests.
+type greeting struct {
+	discover bool
+	reply    *Reply
+	err      error
+}
+
+func (l *stdioLeg) negotiate(ctx context.Context, era wire.Era, declare Declaration) (*Hello, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	answers := make(chan greeting, 2) // room for both, so that neither is left hanging
+	var asked sync.WaitGroup
+	defer asked.Wait()
+	defer cancel()
+	ask := func(discover bool) {
+		out := declare.initialize(l.opts.Version)
+		if discover {
+			out = declare.request(wire.Modern, l.opts.Version, "server/discover", "")
+		}
+		out.Forever = true // ctx holds the limit
+		asked.Go(func() {
+			reply, err := l.Do(ctx, out, Nobody{})
+			answers <- greeting{discover, reply, err}
+		})
+	}
+	switch era {
+	case wire.Legacy:
+		ask(false)
+		return l.firstHello(ctx, answers, nil)
+	case wire.Modern:
+		ask(true)
+		return l.firstHello(ctx, answers, nil)
+	}
+	ask(true)
+	return l.firstHello(ctx, answers, func() { ask(false) })
+}
+
+// firstHello waits for the first valid answer. fallBack, if not nil, sends
+// initialize behind server/discover; it is called at most once. A server that
+// is slow to start finds both in its pipe and answers the one it knows.
+func (l *stdioLeg) firstHello(ctx context.Context, answers <-chan greeting, fallBack func()) (*Hello, error) {
+	patience := time.NewTimer(l.opts.ProbeTimeout)
+	defer patience.Stop()
+	waiting := 1
+	retreat := func() {
+		if fallBack != nil {
+			waiting++
+			fallBack()
+			fallBack = nil
+		}
+	}
+	var last error
+	for waiting > 0 {
+		select {
+		case <-patience.C:
+			retreat()
+		case g := <-answers:
+			waiting--
+			hello, legacy, err := l.read(g)
+			if hello != nil {
+				return hello, nil
+			}
+			if legacy {
+				retreat()
+			}
+			last = err
+		}
+	}
+	return nil, last
+}
+
+// read judges one answer; legacy tells that the server is worth an initialize.
+func (l *stdioLeg) read(g greeting) (hello *Hello, legacy bool, err error) {
+	if g.err != nil {
+		return nil, false, g.err
+	}
+	m := g.reply.Message
+	if g.discover {
+		v := judge(l.spec.Name, m)
+		if v.hello == nil && v.err == nil {
+			return nil, true, unavailable(l.spec.Name, "does not speak %s; set era: legacy or auto on its page", wire.NewestModern)
+		}
+		return v.hello, false, v.err
+	}
+	if m.Error.OK() {
+		e := wire.ReadError(m.Error.In(m.Body))
+		return nil, false, unavailable(l.spec.Name, "refuses initialize: %s (%d)", l.opts.Redact(e.Message), e.Code)
+	}
+	hello, err = legacyHello(l.spec.Name, m.Result.In(m.Body))
+	return hello, false, err
+}

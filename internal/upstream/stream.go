@@ -1,0 +1,180 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/wire"
+)
+
+// streamed reads the event stream that answers c. A legacy stream that gave
+// event ids and broke off is taken up again (2025-11-25, Transports,
+// Resumability): that sends nothing a second time.
+func (l *httpLeg) streamed(ctx context.Context, c *call, resp *http.Response) (*Reply, error) {
+	pos := position{delay: defaultRetryDelay}
+	for failures := 0; ; {
+		before := pos.id
+		reply, err := l.readStream(c, resp.Body, &pos)
+		resp.Body.Close()
+		if reply != nil || err != nil {
+			return reply, err
+		}
+		if pos.id != before {
+			failures = 0
+		}
+		if l.Hello().Era != wire.Legacy || pos.id == "" {
+			return nil, transportError{io.ErrUnexpectedEOF}
+		}
+		for {
+			if failures++; failures > resumeAttempts {
+				return nil, transportError{io.ErrUnexpectedEOF}
+			}
+			if err := sleep(ctx, pos.delay); err != nil {
+				return nil, transportError{err}
+			}
+			if resp, err = l.get(ctx, pos.id); err == nil {
+				break
+			}
+			if errors.Is(err, errNoStream) {
+				return nil, transportError{io.ErrUnexpectedEOF}
+			}
+		}
+		resp.Body = &touching{resp.Body, c}
+	}
+}
+
+// position is how far a stream was read.
+type position struct {
+	id    string
+	delay time.Duration
+}
+
+// readStream reads events until the answer to c, which may be nil for the
+// stream that belongs to no request. It returns nothing at the end of the
+// stream.
+func (l *httpLeg) readStream(c *call, body io.Reader, pos *position) (*Reply, error) {
+	events := wire.NewEventReader(body, MaxMessage)
+	for {
+		ev, err := events.Next()
+		if errors.Is(err, wire.ErrTooLarge) {
+			if c != nil {
+				return nil, crib.Errorf(crib.TooLarge, "server %s sent an event of more than %d bytes", l.spec.Name, MaxMessage)
+			}
+			continue
+		}
+		if err != nil {
+			return nil, nil
+		}
+		if ev.HasID {
+			pos.id = ev.ID
+		}
+		if ev.Retry > 0 {
+			pos.delay = min(ev.Retry, maxBackoff)
+		}
+		if len(ev.Data) == 0 || ev.Name != "" && ev.Name != "message" {
+			continue
+		}
+		m, err := wire.ScanServer(ev.Data)
+		if err != nil {
+			l.opts.Log.Warn("a server sent an event that is no JSON-RPC message", "server", l.spec.Name, "err", err)
+			continue
+		}
+		if m.Kind != wire.ResponseKind {
+			l.incoming(m, c)
+			continue
+		}
+		if c != nil && l.mine(c, m) {
+			return &Reply{Message: m, Era: l.Hello().Era, Status: http.StatusOK}, nil
+		}
+		if other := l.open.get(m.ID.In(m.Body)); other != nil {
+			other.finish(result{m: m})
+		}
+	}
+}
+
+// incoming hands on a request or notification of the server.
+func (l *httpLeg) incoming(m wire.Message, proven *call) {
+	if m.Kind == wire.RequestKind && m.Method == "ping" {
+		l.respond(Decline(m))
+		return
+	}
+	if l.open.route(m, proven, l.respond) {
+		return
+	}
+	if m.Kind == wire.RequestKind {
+		l.respond(Decline(m))
+		return
+	}
+	if l.opts.Events != nil {
+		l.opts.Events.Notification(l.spec.Name, l, m)
+	}
+}
+
+// errNoStream says that the server offers no stream at all.
+var errNoStream = errors.New("the server offers no stream")
+
+// get opens a stream by GET, from behind the event id if that is not empty.
+func (l *httpLeg) get(ctx context.Context, id string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, l.url.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	l.setHeaders(req, nil)
+	req.Header["Accept"] = []string{"text/event-stream"}
+	delete(req.Header, "Content-Type")
+	if id != "" {
+		req.Header[wire.HeaderLastEventID] = []string{id}
+	}
+	resp, err := l.rt.RoundTrip(req)
+	if err != nil {
+		return nil, transportError{err}
+	}
+	if resp.StatusCode == http.StatusOK && mediaType(resp) == "text/event-stream" {
+		return resp, nil
+	}
+	drain(resp)
+	if resp.StatusCode >= 500 {
+		return nil, transportError{errors.New(resp.Status)}
+	}
+	return nil, errNoStream
+}
+
+// listen keeps the stream open that belongs to no request, until the session
+// changes or the leg ends. A server may not offer one.
+func (l *httpLeg) listen(session *string) {
+	pos := position{delay: defaultRetryDelay}
+	wait := pos.delay
+	for l.life.Err() == nil && l.session.Load() == session {
+		resp, err := l.get(l.life, pos.id)
+		if errors.Is(err, errNoStream) {
+			return
+		}
+		if err == nil {
+			began := time.Now()
+			l.readStream(nil, resp.Body, &pos) //nolint:errcheck // it has no answer to wait for
+			resp.Body.Close()
+			if time.Since(began) > maxBackoff {
+				wait = pos.delay
+			}
+		}
+		if sleep(l.life, wait) != nil {
+			return
+		}
+		wait = min(2*wait, maxBackoff)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
