@@ -1,0 +1,155 @@
+package web
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/toolcrib/toolcrib/internal/crib"
+)
+
+// Limits of the HTTP server. There is no limit on the time of a whole answer:
+// streams stay open for as long as both sides wish, and their handlers set a
+// deadline for each write.
+const (
+	// ReadHeaderTimeout is how long a client may take to send its headers.
+	ReadHeaderTimeout = 10 * time.Second
+
+	// BodyTimeout is how long a client may take to send a request's body.
+	BodyTimeout = 60 * time.Second
+
+	// IdleTimeout is how long a connection is kept between two requests.
+	IdleTimeout = 120 * time.Second
+
+	// MaxHeaderBytes is the greatest size of a request's headers, in bytes.
+	// Arguments that a server mirrors in Mcp-Param- headers count too.
+	MaxHeaderBytes = 64 << 10
+
+	// MaxBody is the greatest size of a request's body, in bytes.
+	MaxBody = 16 << 20
+
+	// maxTrusted is how much room, in bytes, is made at once for a body on the
+	// word of its Content-Length.
+	maxTrusted = 1 << 20
+)
+
+// Server returns a server for h with the limits of this package. It logs what
+// net/http has to say, such as a broken TLS handshake, to log.
+func Server(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: ReadHeaderTimeout,
+		IdleTimeout:       IdleTimeout,
+		MaxHeaderBytes:    MaxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+
+		// net/http would answer "OPTIONS *" itself, past every check.
+		DisableGeneralOptionsHandler: true,
+	}
+}
+
+// ReadBody appends the body of r to buf. A body over MaxBody bytes is a
+// TooLarge error, one that ends early or takes longer than BodyTimeout an
+// Invalid one.
+func ReadBody(w http.ResponseWriter, r *http.Request, buf *bytes.Buffer) error {
+	return readBody(w, r, buf, MaxBody, BodyTimeout)
+}
+
+func readBody(w http.ResponseWriter, r *http.Request, buf *bytes.Buffer, limit int64, timeout time.Duration) error {
+	tooLarge := crib.Errorf(crib.TooLarge, "the request's body is over %d bytes; send less at a time", limit)
+	if r.ContentLength > limit {
+		return tooLarge
+	}
+	// A recorder in a test has no deadline to set; every connection has.
+	rc := http.NewResponseController(w)
+	if err := rc.SetReadDeadline(time.Now().Add(timeout)); err == nil {
+		defer func() { _ = rc.SetReadDeadline(time.Time{}) }()
+	}
+	if r.ContentLength > 0 {
+		buf.Grow(int(min(r.ContentLength, maxTrusted)) + bytes.MinRead) // room for the read that finds the end
+	}
+	_, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
+	var over *http.MaxBytesError
+	if errors.As(err, &over) {
+		return tooLarge
+	}
+	if err != nil {
+		return fmt.Errorf("read request: %w: %w", crib.Errorf(crib.Invalid, "the request's body ended early or came too slowly; send it again"), err)
+	}
+	return nil
+}
+
+// SecurityHeaders sets the headers that keep a browser from reading an answer
+// as anything but data. A handler that serves pages sets its own in their
+// place.
+func SecurityHeaders(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+var errPanicked = errors.New("a request handler panicked")
+
+// Recover returns the middleware that logs a panic with its stack and answers
+// 500. Where the answer has begun it cuts the connection instead, so that half
+// an answer cannot be taken for a whole one.
+func Recover(log *slog.Logger) Middleware {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			tw := &trackedWriter{ResponseWriter: w}
+			defer func() {
+				fault := recover()
+				if fault == nil {
+					return
+				}
+				if fault == http.ErrAbortHandler { // a handler that cuts on purpose
+					panic(fault)
+				}
+				log.ErrorContext(r.Context(), errPanicked.Error(),
+					"method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(fault), "stack", string(debug.Stack()))
+				if tw.begun {
+					panic(http.ErrAbortHandler)
+				}
+				w.Header().Del("Content-Length") // of the answer that will not come
+				WriteRPCError(w, http.StatusInternalServerError, codeInternal, crib.SafeText(errPanicked))
+			}()
+			next.ServeHTTP(tw, r)
+		})
+	}
+}
+
+// trackedWriter knows whether the answer has begun. Whatever else the writer
+// below can do is reached through http.ResponseController.
+type trackedWriter struct {
+	http.ResponseWriter
+	begun bool
+}
+
+func (w *trackedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *trackedWriter) WriteHeader(status int) {
+	w.begun = w.begun || status >= http.StatusOK // 1xx may be followed by another
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *trackedWriter) Write(b []byte) (int, error) {
+	w.begun = true
+	return w.ResponseWriter.Write(b)
+}
+
+func (w *trackedWriter) Flush() { _ = w.FlushError() }
+
+func (w *trackedWriter) FlushError() error {
+	w.begun = true
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
