@@ -33,7 +33,7 @@ type Server struct {
 
 // known is what a server said in one era.
 type known struct {
-	hello *upstream.Hello
+	hello *wire.Hello
 	lists [kinds]*List
 	said  [kinds]bool // in this run, and not taken back since
 }
@@ -153,7 +153,7 @@ func (s *Server) current(client wire.Era, k Kind) bool {
 
 // Hello is what the server said of itself the last time, nil if nothing is
 // known.
-func (s *Server) Hello(client wire.Era) *upstream.Hello {
+func (s *Server) Hello(client wire.Era) *wire.Hello {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if kn := s.known[s.era(client)]; kn != nil {
@@ -345,7 +345,7 @@ func (s *Server) pages(leg upstream.Leg, k Kind) ([][]byte, error) {
 // timeToLive is how long a list may be used without asking again: what a
 // modern server says (2026-07-28, Caching), and for a legacy one until it
 // tells of a change, where it does.
-func timeToLive(hello *upstream.Hello, k Kind, pages [][]byte) time.Duration {
+func timeToLive(hello *wire.Hello, k Kind, pages [][]byte) time.Duration {
 	if hello.Era == wire.Legacy {
 		if string(wire.GetPath(hello.Capabilities(), kindFacts[k].capability, "listChanged")) == "true" {
 			return -1
@@ -367,7 +367,7 @@ func timeToLive(hello *upstream.Hello, k Kind, pages [][]byte) time.Duration {
 }
 
 // keep stores a list that was fetched, and tells of it if it is another one.
-func (s *Server) keep(hello *upstream.Hello, k Kind, l *List) {
+func (s *Server) keep(hello *wire.Hello, k Kind, l *List) {
 	s.mu.Lock()
 	kn := s.known[hello.Era]
 	if kn == nil {

@@ -40,7 +40,7 @@ func (s *Server) load() []wire.Era {
 		if saved == nil {
 			continue
 		}
-		kn := &known{hello: &upstream.Hello{Era: era, Version: saved.Version, Result: saved.Hello}}
+		kn := &known{hello: &wire.Hello{Era: era, Version: saved.Version, Result: saved.Hello}}
 		for k, pages := range saved.Lists {
 			if k >= 0 && k < kinds {
 				kn.lists[k] = build(k, s.Def(), pages)

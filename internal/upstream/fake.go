@@ -25,8 +25,8 @@ const (
 	fakeTools = `{"resultType":"complete","ttlMs":3600000,"cacheScope":"private","tools":[{"name":"echo","description":"Returns its arguments.","inputSchema":{"type":"object"}}]}`
 )
 
-func (l *fakeLeg) Hello() *Hello {
-	return &Hello{Era: wire.Modern, Version: wire.NewestModern, Result: []byte(fakeHello)}
+func (l *fakeLeg) Hello() *wire.Hello {
+	return &wire.Hello{Era: wire.Modern, Version: wire.NewestModern, Result: []byte(fakeHello)}
 }
 func (l *fakeLeg) Open() int                            { return 0 }
 func (l *fakeLeg) Done() <-chan struct{}                { return l.done }

@@ -26,7 +26,7 @@ type httpLeg struct {
 	url   *url.URL
 	creds http.Header
 	rt    *http.Transport
-	hello atomic.Pointer[Hello] // replaced when a lost session is renewed
+	hello atomic.Pointer[wire.Hello] // replaced when a lost session is renewed
 
 	open    inflight
 	session atomic.Pointer[string] // legacy; nil where the server gave none
@@ -61,7 +61,7 @@ func newHTTPLeg(spec *Spec, opts *Options, creds http.Header) (*httpLeg, error) 
 	return l, nil
 }
 
-func (l *httpLeg) Hello() *Hello         { return l.hello.Load() }
+func (l *httpLeg) Hello() *wire.Hello         { return l.hello.Load() }
 func (l *httpLeg) Open() int             { return l.open.open() }
 func (l *httpLeg) Done() <-chan struct{} { return l.life.Done() }
 

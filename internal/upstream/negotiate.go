@@ -75,7 +75,7 @@ func NewRequest(leg Leg, version, method, params string) *Outgoing {
 
 // modernHello reads the result of server/discover. The second value are the
 // eras that the server speaks.
-func modernHello(server string, result []byte) (*Hello, []wire.Era, error) {
+func modernHello(server string, result []byte) (*wire.Hello, []wire.Era, error) {
 	var eras []wire.Era
 	for _, at := range wire.Elements(wire.Get(result, "supportedVersions")) {
 		era := wire.EraOf(wire.Text(at.In(wire.Get(result, "supportedVersions"))))
@@ -89,21 +89,21 @@ func modernHello(server string, result []byte) (*Hello, []wire.Era, error) {
 		}
 		return nil, nil, unavailable(server, "speaks no protocol version that the crib speaks (%v)", wire.SupportedVersions)
 	}
-	return &Hello{Era: wire.Modern, Version: wire.NewestModern, Result: result}, eras, nil
+	return &wire.Hello{Era: wire.Modern, Version: wire.NewestModern, Result: result}, eras, nil
 }
 
 // legacyHello reads the result of initialize.
-func legacyHello(server string, result []byte) (*Hello, error) {
+func legacyHello(server string, result []byte) (*wire.Hello, error) {
 	version, _ := wire.GetText(result, "protocolVersion")
 	if wire.EraOf(version) != wire.Legacy {
 		return nil, unavailable(server, "answered initialize with the protocol version %q, which the crib does not speak", version)
 	}
-	return &Hello{Era: wire.Legacy, Version: version, Result: result}, nil
+	return &wire.Hello{Era: wire.Legacy, Version: version, Result: result}, nil
 }
 
 // verdict is what an answer to server/discover says of a server.
 type verdict struct {
-	hello *Hello // set for a modern server
+	hello *wire.Hello // set for a modern server
 	eras  []wire.Era
 	err   error // the server can not be used now; nothing is learned of its era
 }
@@ -157,7 +157,7 @@ func (l *httpLeg) negotiate(ctx context.Context, era wire.Era) ([]wire.Era, erro
 	if era == wire.Legacy {
 		return []wire.Era{wire.Legacy}, l.initialize(ctx)
 	}
-	l.hello.Store(&Hello{Era: wire.Modern, Version: wire.NewestModern})
+	l.hello.Store(&wire.Hello{Era: wire.Modern, Version: wire.NewestModern})
 	v := l.discover(ctx)
 	switch {
 	case v.err != nil:
@@ -192,7 +192,7 @@ func (l *httpLeg) discover(ctx context.Context) verdict {
 // initialize opens a legacy session (2025-11-25, Lifecycle, Initialization).
 func (l *httpLeg) initialize(ctx context.Context) error {
 	if h := l.Hello(); h == nil || h.Era != wire.Legacy {
-		l.hello.Store(&Hello{Era: wire.Legacy})
+		l.hello.Store(&wire.Hello{Era: wire.Legacy})
 	}
 	reply, err := l.Do(ctx, l.declare.initialize(l.opts.Version), Nobody{})
 	if err != nil {

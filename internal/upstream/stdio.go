@@ -23,7 +23,7 @@ type stdioLeg struct {
 	spec  *Spec
 	opts  *Options
 	proc  *child.Process
-	hello atomic.Pointer[Hello]
+	hello atomic.Pointer[wire.Hello]
 	open  inflight
 	done  chan struct{} // closed when the process has ended
 	work  sync.WaitGroup
@@ -36,7 +36,7 @@ type stdioLeg struct {
 // startStdio starts the process and its reader. Nothing is sent yet.
 func startStdio(spec *Spec, opts *Options, creds Credentials) (*stdioLeg, error) {
 	l := &stdioLeg{spec: spec, opts: opts, done: make(chan struct{})}
-	l.hello.Store(&Hello{})
+	l.hello.Store(&wire.Hello{})
 	base := child.BaseEnv(opts.Environ, spec.Inherit)
 	proc, err := child.Start(child.Options{
 		Argv:       spec.Command,
@@ -59,7 +59,7 @@ func startStdio(spec *Spec, opts *Options, creds Credentials) (*stdioLeg, error)
 	return l, nil
 }
 
-func (l *stdioLeg) Hello() *Hello         { return l.hello.Load() }
+func (l *stdioLeg) Hello() *wire.Hello         { return l.hello.Load() }
 func (l *stdioLeg) Open() int             { return l.open.open() }
 func (l *stdioLeg) Done() <-chan struct{} { return l.done }
 
@@ -272,7 +272,7 @@ type greeting struct {
 	err      error
 }
 
-func (l *stdioLeg) negotiate(ctx context.Context, era wire.Era, declare Declaration) (*Hello, error) {
+func (l *stdioLeg) negotiate(ctx context.Context, era wire.Era, declare Declaration) (*wire.Hello, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	answers := make(chan greeting, 2) // room for both, so that neither is left hanging
 	var asked sync.WaitGroup
@@ -304,7 +304,7 @@ func (l *stdioLeg) negotiate(ctx context.Context, era wire.Era, declare Declarat
 // firstHello waits for the first valid answer. fallBack, if not nil, sends
 // initialize behind server/discover; it is called at most once. A server that
 // is slow to start finds both in its pipe and answers the one it knows.
-func (l *stdioLeg) firstHello(ctx context.Context, answers <-chan greeting, fallBack func()) (*Hello, error) {
+func (l *stdioLeg) firstHello(ctx context.Context, answers <-chan greeting, fallBack func()) (*wire.Hello, error) {
 	patience := time.NewTimer(l.opts.ProbeTimeout)
 	defer patience.Stop()
 	waiting := 1
@@ -336,7 +336,7 @@ func (l *stdioLeg) firstHello(ctx context.Context, answers <-chan greeting, fall
 }
 
 // read judges one answer; legacy tells that the server is worth an initialize.
-func (l *stdioLeg) read(g greeting) (hello *Hello, legacy bool, err error) {
+func (l *stdioLeg) read(g greeting) (hello *wire.Hello, legacy bool, err error) {
 	if g.err != nil {
 		return nil, false, g.err
 	}

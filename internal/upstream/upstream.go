@@ -102,7 +102,7 @@ func (o Options) withDefaults() Options {
 // Leg is a live connection to a server, in one era.
 type Leg interface {
 	// Hello is what the server said of itself when the leg was made.
-	Hello() *Hello
+	Hello() *wire.Hello
 	// Do sends one request and waits for its answer. It sends at most once,
 	// except after an answer that proves that nothing was executed. The error
 	// is a *crib.Error; its code tells whether the request may have been
@@ -116,30 +116,6 @@ type Leg interface {
 	Done() <-chan struct{}
 	// Close ends the leg and waits for what it started.
 	Close()
-}
-
-// Hello is a server's answer to server/discover or initialize.
-type Hello struct {
-	Era     wire.Era
-	Version string
-	Result  []byte // the whole result, as it came
-}
-
-// Capabilities returns the raw capabilities object, nil if there is none.
-func (h *Hello) Capabilities() []byte { return wire.Get(h.Result, "capabilities") }
-
-// Instructions returns the server's instructions.
-func (h *Hello) Instructions() string {
-	text, _ := wire.GetText(h.Result, "instructions")
-	return text
-}
-
-// Info returns the raw serverInfo object, nil if there is none.
-func (h *Hello) Info() []byte {
-	if h.Era == wire.Legacy {
-		return wire.Get(h.Result, "serverInfo")
-	}
-	return wire.GetPath(h.Result, "_meta", wire.MetaServerInfo)
 }
 
 // Outgoing is a request on its way to a server: the bytes of a message, and

@@ -1,0 +1,114 @@
+// Package bridge holds what crosses: the translations of messages between the
+// eras, and the sealed state of a call that waits for its client's answer.
+// It knows bytes only, no connections.
+package bridge
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/toolcrib/toolcrib/internal/crib"
+)
+
+// Limits of a call that is suspended for its client.
+const (
+	RoundTime = 10 * time.Minute // for the client to come back
+	MaxRounds = 16               // of one call
+	maxState  = 1 << 20          // bytes of a state that a client sends
+)
+
+// State is what the crib must know again when a client retries a request with
+// its answers. It travels through the client, sealed, so that nobody can
+// change it, redeem another's, or use it for another request (2026-07-28,
+// Multi Round-Trip Requests, Server Requirements).
+type State struct {
+	Principal string    `json:"p"`
+	Server    string    `json:"s"`
+	Method    string    `json:"m"`
+	Name      string    `json:"n"` // or URI, as the server spells it
+	Digest    []byte    `json:"d"` // of the arguments
+	Round     int       `json:"r"`
+	Expires   time.Time `json:"e"`
+	Upstream  []byte    `json:"u"` // the server's own state, the JSON text as it came; nil if it gave none
+}
+
+// Sealer seals states and opens each of them once.
+type Sealer struct {
+	aead cipher.AEAD
+
+	mu    sync.Mutex // guards spent
+	spent map[string]time.Time
+}
+
+// NewSealer makes a Sealer of a 32-byte key.
+func NewSealer(key []byte) (*Sealer, error) {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	aead, err := cipher.NewGCM(block)
+	if err != nil {
+		return nil, err
+	}
+	return &Sealer{aead: aead, spent: make(map[string]time.Time)}, nil
+}
+
+// Seal returns s as text for requestState.
+func (z *Sealer) Seal(s State) (string, error) {
+	plain, err := json.Marshal(s)
+	if err != nil {
+		return "", err
+	}
+	nonce := make([]byte, z.aead.NonceSize(), z.aead.NonceSize()+len(plain)+z.aead.Overhead())
+	rand.Read(nonce) //nolint:errcheck // never fails
+	return base64.RawURLEncoding.EncodeToString(z.aead.Seal(nonce, nonce, plain, nil)), nil
+}
+
+var errState = crib.Errorf(crib.Invalid, "requestState is not one that the crib gave for this request, was used before, or is older than %s; send the request again without it", RoundTime)
+
+// Open takes back a sealed state, once, for the same request it was sealed
+// for. The error is the same whatever does not fit.
+func (z *Sealer) Open(text string, want State, now time.Time) (State, error) {
+	if len(text) > maxState {
+		return State{}, errState
+	}
+	sealed, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(sealed) < z.aead.NonceSize() {
+		return State{}, errState
+	}
+	nonce, box := sealed[:z.aead.NonceSize()], sealed[z.aead.NonceSize():]
+	plain, err := z.aead.Open(nil, nonce, box, nil)
+	if err != nil {
+		return State{}, errState
+	}
+	var s State
+	if err := json.Unmarshal(plain, &s); err != nil {
+		return State{}, errState
+	}
+	same := s.Principal == want.Principal && s.Server == want.Server && s.Method == want.Method && s.Name == want.Name && string(s.Digest) == string(want.Digest)
+	if !same || !now.Before(s.Expires) || !z.spend(string(nonce), s.Expires, now) {
+		return State{}, errState
+	}
+	return s, nil
+}
+
+// spend marks a state as used and reports whether it was not before.
+func (z *Sealer) spend(nonce string, expires, now time.Time) bool {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if _, used := z.spent[nonce]; used {
+		return false
+	}
+	for n, e := range z.spent {
+		if now.After(e) {
+			delete(z.spent, n)
+		}
+	}
+	z.spent[nonce] = expires
+	return true
+}
