@@ -243,6 +243,17 @@ func TestSetParamsRefuses(t *testing.T) {
 	}
 }
 
+// A schema may annotate a string and a property inside it. An object is then
+// no absent string.
+func TestParamInsideAParam(t *testing.T) {
+	params := []ParamHeader{{"Outer", []string{"a"}, "string"}, {"Inner", []string{"a", "b"}, "string"}}
+	arguments := []byte(`{"a":{"b":"x"}}`)
+	if err := SetParams(http.Header{}, params, arguments); err == nil || !strings.Contains(err.Error(), `"a": must be`) {
+		t.Errorf("set: got %v", err)
+	}
+	checkRefusal(t, "check", CheckParams(headers("Mcp-Param-Inner", "x"), params, arguments), "Mcp-Param-Outer header is missing")
+}
+
 func TestCheckParams(t *testing.T) {
 	const region, count, force, tenant = "Mcp-Param-Region", "Mcp-Param-Count", "Mcp-Param-Force", "Mcp-Param-Tenant"
 	for _, tc := range []struct {
