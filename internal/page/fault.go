@@ -27,13 +27,18 @@ type Fault struct {
 	File     string // as the user named it, or TOOLCRIB_MCP_SERVERS
 	Line     int    // from 1; 0: the whole file
 	Col      int    // from 1, in characters; 0: the whole line
+	Path     string // where there are no lines, such as $.files.env
 	Severity Severity
 	Msg      string // what was expected, what to do
 }
 
-// String is file:line:col: severity: message, as editors understand it.
+// String is file:line:col: severity: message, as editors understand it, or
+// file path: severity: message.
 func (f Fault) String() string {
 	at := f.File
+	if f.Path != "" {
+		at += " " + f.Path
+	}
 	if f.Line > 0 {
 		at = fmt.Sprintf("%s:%d", at, f.Line)
 		if f.Col > 0 {
