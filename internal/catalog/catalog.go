@@ -281,3 +281,27 @@ func (c *Catalog) await(ctx context.Context, waits []*fetch, out []Listed, limit
 		out[i].Stale = waits[i] != nil || out[i].Err != nil
 	}
 }
+
+// FindPublic finds an item of the aggregate by its public name.
+func (c *Catalog) FindPublic(ctx context.Context, want func(*Server) upstream.Want, k Kind, public string) (*Server, *Item, error) {
+	s, err := c.Server(serverOfName(public))
+	if err != nil {
+		return nil, nil, err
+	}
+	item, err := s.find(ctx, want(s), k, func(l *List) *Item { return l.getPublic(public) })
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, item, nil
+}
+
+// OwnerOf tells which server lists the resource uri, nil if none does. Of
+// several it is the first by name.
+func (c *Catalog) OwnerOf(ctx context.Context, want func(*Server) upstream.Want, uri string) *Server {
+	for _, got := range c.Lists(ctx, want, Resources) {
+		if got.List.Get(uri) != nil {
+			return got.Server
+		}
+	}
+	return nil
+}

@@ -64,12 +64,14 @@ type Problem struct {
 type List struct {
 	Items    []*Item
 	Problems []Problem
-	Head     []byte // the first page's result, for the members beside the items
+	Era      wire.Era // in which the server gave it
+	Head     []byte   // the first page's result, for the members beside the items
 	Fetched  time.Time
 	TTL      time.Duration // from Fetched; negative: until the server says otherwise
 
-	pages [][]byte // as they came
-	byID  map[string]*Item
+	pages    [][]byte // as they came
+	byID     map[string]*Item
+	byPublic map[string]*Item // those the aggregate shows
 }
 
 // Get finds an item by the server's own name for it.
@@ -80,6 +82,14 @@ func (l *List) Get(id string) *Item {
 	return l.byID[id]
 }
 
+// getPublic finds an item of the aggregate by its public name.
+func (l *List) getPublic(public string) *Item {
+	if l == nil {
+		return nil
+	}
+	return l.byPublic[public]
+}
+
 // Fresh reports whether l need not be fetched again.
 func (l *List) Fresh(now time.Time) bool {
 	return l != nil && (l.TTL < 0 || now.Before(l.Fetched.Add(l.TTL)))
@@ -87,7 +97,7 @@ func (l *List) Fresh(now time.Time) bool {
 
 // build makes a List of the pages that came. def is the server's definition.
 func build(k Kind, def *servers.Definition, pages [][]byte) *List {
-	l := &List{pages: pages, byID: make(map[string]*Item)}
+	l := &List{pages: pages, byID: make(map[string]*Item), byPublic: make(map[string]*Item)}
 	if len(pages) > 0 {
 		l.Head = pages[0]
 	}
@@ -118,7 +128,30 @@ func build(k Kind, def *servers.Definition, pages [][]byte) *List {
 	if k == Tools {
 		l.holdUnusable()
 	}
+	l.dropClashes()
 	return l
+}
+
+// dropClashes takes items out of the aggregate whose public names are equal,
+// which takes a clash of hashes: neither may answer for the other.
+func (l *List) dropClashes() {
+	clash := make(map[string]bool)
+	for _, it := range l.Items {
+		if it.Public == nil {
+			continue
+		}
+		if l.byPublic[it.PublicID] != nil {
+			clash[it.PublicID] = true
+		}
+		l.byPublic[it.PublicID] = it
+	}
+	for _, it := range l.Items {
+		if clash[it.PublicID] {
+			it.Public = nil
+			delete(l.byPublic, it.PublicID)
+			l.Problems = append(l.Problems, Problem{ID: it.ID, Why: "another item has the same public name " + it.PublicID})
+		}
+	}
 }
 
 // drop takes out items that the server defines twice and differently: nobody

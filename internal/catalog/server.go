@@ -93,7 +93,7 @@ func (s *Server) redefine(def *servers.Definition) {
 				continue
 			}
 			now := build(Kind(k), def, l.pages)
-			now.Fetched, now.TTL = l.Fetched, l.TTL
+			now.Era, now.Fetched, now.TTL = l.Era, l.Fetched, l.TTL
 			kn.lists[k] = now
 			if !sameItems(l, now) {
 				changed = append(changed, Kind(k))
@@ -196,25 +196,31 @@ func (s *Server) List(ctx context.Context, want upstream.Want, k Kind) (Listed, 
 // Find returns an item by the server's own name for it. A name that is not in
 // the last list is asked for once more: servers add tools without telling.
 func (s *Server) Find(ctx context.Context, want upstream.Want, k Kind, id string) (*Item, error) {
-	if it := s.list(want.Era, k).Get(id); it != nil {
+	return s.find(ctx, want, k, func(l *List) *Item { return l.Get(id) })
+}
+
+func (s *Server) find(ctx context.Context, want upstream.Want, k Kind, in func(*List) *Item) (*Item, error) {
+	l := s.list(want.Era, k)
+	if it := in(l); it != nil {
 		return it, nil
 	}
-	l := s.list(want.Era, k)
-	if l == nil || time.Since(l.Fetched) > relistAge || !s.current(want.Era, k) {
-		f := s.refresh(want, k)
-		select {
-		case <-f.done:
-			if f.err != nil && s.list(want.Era, k) == nil {
-				return nil, f.err
-			}
-		case <-ctx.Done():
-			return nil, crib.Errorf(crib.Unavailable, "server %s is still starting", s.Name())
-		}
-		if it := s.list(want.Era, k).Get(id); it != nil {
-			return it, nil
-		}
+	notFound := crib.Errorf(crib.NotFound, "server %s has nothing of that name", s.Name())
+	if l != nil && time.Since(l.Fetched) <= relistAge && s.current(want.Era, k) {
+		return nil, notFound
 	}
-	return nil, crib.Errorf(crib.NotFound, "server %s has no %q", s.Name(), id)
+	f := s.refresh(want, k)
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+		return nil, crib.Errorf(crib.Unavailable, "server %s is still starting", s.Name())
+	}
+	if it := in(s.list(want.Era, k)); it != nil {
+		return it, nil
+	}
+	if f.err != nil {
+		return nil, f.err
+	}
+	return nil, notFound
 }
 
 // Relist asks for a list again, for callers who were told that what they know
@@ -307,6 +313,7 @@ func (s *Server) fetchList(leg upstream.Leg, k Kind) error {
 	if l.byID == nil {
 		l.byID = map[string]*Item{}
 	}
+	l.Era = hello.Era
 	s.keep(hello, k, l)
 	return nil
 }

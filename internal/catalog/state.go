@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/toolcrib/toolcrib/internal/upstream"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
@@ -44,7 +43,7 @@ func (s *Server) load() []wire.Era {
 		for k, pages := range saved.Lists {
 			if k >= 0 && k < kinds {
 				kn.lists[k] = build(k, s.Def(), pages)
-				kn.lists[k].Fetched = saved.Fetched
+				kn.lists[k].Era, kn.lists[k].Fetched = era, saved.Fetched
 			}
 		}
 		s.known[era] = kn

@@ -61,7 +61,7 @@ func newHTTPLeg(spec *Spec, opts *Options, creds http.Header) (*httpLeg, error) 
 	return l, nil
 }
 
-func (l *httpLeg) Hello() *wire.Hello         { return l.hello.Load() }
+func (l *httpLeg) Hello() *wire.Hello    { return l.hello.Load() }
 func (l *httpLeg) Open() int             { return l.open.open() }
 func (l *httpLeg) Done() <-chan struct{} { return l.life.Done() }
 

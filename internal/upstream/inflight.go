@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -180,6 +181,8 @@ func (f *inflight) route(m wire.Message, proven *call, answer func([]byte)) bool
 		if c == nil {
 			c = f.get(m.Meta.SubscriptionID.In(m.Body))
 		}
+	case strings.HasSuffix(m.Method, "/list_changed") || m.Method == "notifications/resources/updated":
+		return false // about the server, whatever stream it came on
 	case c != nil:
 	case m.Kind == wire.RequestKind || m.Method == "notifications/message" || m.Method == "notifications/elicitation/complete":
 		c = f.sole()

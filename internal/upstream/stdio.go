@@ -59,7 +59,7 @@ func startStdio(spec *Spec, opts *Options, creds Credentials) (*stdioLeg, error)
 	return l, nil
 }
 
-func (l *stdioLeg) Hello() *wire.Hello         { return l.hello.Load() }
+func (l *stdioLeg) Hello() *wire.Hello    { return l.hello.Load() }
 func (l *stdioLeg) Open() int             { return l.open.open() }
 func (l *stdioLeg) Done() <-chan struct{} { return l.done }
 

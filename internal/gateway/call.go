@@ -1,0 +1,311 @@
+package gateway
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/toolcrib/toolcrib/internal/bridge"
+	"github.com/toolcrib/toolcrib/internal/catalog"
+	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/policy"
+	"github.com/toolcrib/toolcrib/internal/upstream"
+	"github.com/toolcrib/toolcrib/internal/wire"
+)
+
+// call carries one tools/call, from the principal that the door identified to
+// the bytes of the answer.
+func (g *Gateway) call(ctx context.Context, req *Request, sink Sink) Answer {
+	began := time.Now()
+	t, err := g.findTool(ctx, req)
+	if err != nil {
+		return refuseCall(req, err)
+	}
+	if d := decide(req.Principal, t.server, t.name); !d.Allowed() {
+		g.log.Info("call refused", "principal", req.Principal.String(), "address", t.address().String(), "reason", d.Reason)
+		return notAllowed(req, t, d)
+	}
+	if req.Era == wire.Modern && req.Header != nil && !req.Unmirrored {
+		if err := wire.CheckParams(req.Header, t.params, req.Message.Params.Arguments.In(req.Message.Body)); err != nil {
+			return refuse(req, wire.CodeHeaderMismatch, err.Error(), http.StatusBadRequest)
+		}
+	}
+	if err := g.resume(req, t); err != nil {
+		return refuse(req, wire.CodeInvalidParams, crib.SafeText(err), 0)
+	}
+	reply, err := g.send(ctx, req, t, sink)
+	g.record(req, t, reply, err, time.Since(began))
+	if err != nil {
+		return toolError(req, err)
+	}
+	return g.answer(req, t, reply)
+}
+
+// target is what a request is about, on its server.
+type target struct {
+	server *catalog.Server
+	name   string             // of the tool or prompt, or the URI, as the server spells it
+	params []wire.ParamHeader // of a tool
+	at     wire.Span          // where the public name stands in the request; absent where it needs no replacing
+	state  *bridge.State      // of the round before, when the client comes back with its answers
+}
+
+func (t *target) address() crib.Address { return crib.Address{Server: t.server.Name(), Tool: t.name} }
+
+// findTool finds the tool that a call names. What does not exist and what is
+// not offered look the same.
+func (g *Gateway) findTool(ctx context.Context, req *Request) (*target, error) {
+	public, ok := req.Message.Params.Name.Text(req.Message.Body)
+	if !ok || public == "" {
+		return nil, crib.Errorf(crib.Invalid, "tools/call needs the name of a tool")
+	}
+	unknown := crib.Errorf(crib.NotFound, "Unknown tool: %s", public)
+	if !req.aggregate() {
+		srv, err := g.cat.Server(req.Server)
+		if err != nil {
+			return nil, err
+		}
+		item, err := srv.Find(ctx, g.want(req, srv), catalog.Tools, public)
+		if crib.CodeOf(err) == crib.NotFound {
+			return nil, unknown
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &target{server: srv, name: item.ID, params: item.Params}, nil
+	}
+	srv, item, err := g.cat.FindPublic(ctx, func(s *catalog.Server) upstream.Want { return g.want(req, s) }, catalog.Tools, public)
+	if crib.CodeOf(err) == crib.NotFound {
+		return nil, unknown
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &target{server: srv, name: item.ID, params: item.Params, at: req.Message.Params.Name}, nil
+}
+
+// decide is the one decision about a tool, for the list and for the call.
+func decide(p crib.Principal, srv *catalog.Server, tool string) crib.Decision {
+	def := srv.Def()
+	q := policy.Question{Principal: p, Address: crib.Address{Server: def.Name, Tool: tool}, Offered: def.Offers(tool)}
+	if effect, pattern, explicit := def.GateFor(tool); explicit {
+		q.Gate, q.Pattern = effect, pattern
+	}
+	return policy.Decide(q)
+}
+
+// digest binds a waiting request to the bytes of its arguments.
+func digest(m wire.Message) []byte {
+	sum := sha256.Sum256(m.Params.Arguments.In(m.Body))
+	return sum[:]
+}
+
+// state is what a sealed state of req must agree with.
+func (t *target) stateOf(req *Request) bridge.State {
+	return bridge.State{
+		Principal: req.Principal.String(), Server: t.server.Name(), Method: req.Message.Method,
+		Name: t.name, Digest: digest(req.Message),
+	}
+}
+
+// resume takes up a request whose client comes back with its answers.
+func (g *Gateway) resume(req *Request, t *target) error {
+	p, body := req.Message.Params, req.Message.Body
+	if req.Era != wire.Modern || !p.RequestState.OK() && !p.InputResponses.OK() {
+		return nil
+	}
+	text, ok := p.RequestState.Text(body)
+	if !ok {
+		return crib.Errorf(crib.Invalid, "inputResponses came without the requestState of the answer that asked for them")
+	}
+	s, err := g.sealer.Open(text, t.stateOf(req), time.Now())
+	if err != nil {
+		return err
+	}
+	t.state = &s
+	return nil
+}
+
+// send sends the request to its server: once, and a second time only after an
+// answer that proves that nothing was executed.
+func (g *Gateway) send(ctx context.Context, req *Request, t *target, sink Sink) (*upstream.Reply, error) {
+	want := g.want(req, t.server)
+	for second := false; ; second = true {
+		leg, err := t.server.Up().Leg(ctx, want)
+		if err != nil {
+			return nil, err
+		}
+		ex := &exchange{g: g, req: req, server: t.server, sink: sink, era: leg.Hello().Era}
+		out, err := ex.outgoing(t)
+		if err != nil {
+			return nil, err
+		}
+		reply, err := leg.Do(ctx, out, ex)
+		ex.close()
+		if err != nil || second || !reply.Message.Error.OK() || leg.Hello().Era != wire.Modern {
+			return reply, err
+		}
+		switch wire.ReadError(reply.Message.Error.In(reply.Message.Body)).Code {
+		case wire.CodeHeaderMismatch: // what is known of its schema is out of date
+			if len(out.Params) == 0 && t.params == nil && req.Message.Method != "tools/call" || t.refind(ctx, want) != nil {
+				return reply, nil
+			}
+		case wire.CodeUnsupportedVersion: // it is another server than it was
+			leg.Close()
+		default:
+			return reply, nil
+		}
+	}
+}
+
+// refind looks the tool up again in a new list.
+func (t *target) refind(ctx context.Context, want upstream.Want) error {
+	if err := t.server.Relist(ctx, want, catalog.Tools); err != nil {
+		return err
+	}
+	item, err := t.server.Find(ctx, want, catalog.Tools, t.name)
+	if err != nil {
+		return err
+	}
+	t.params = item.Params
+	return nil
+}
+
+// record writes down how a call ended.
+func (g *Gateway) record(req *Request, t *target, reply *upstream.Reply, err error, took time.Duration) {
+	outcome := "completed"
+	switch {
+	case err != nil:
+		outcome = string(crib.CodeOf(err))
+	case reply.Message.Error.OK():
+		outcome = "failed"
+	}
+	g.log.Info("call", "principal", req.Principal.String(), "address", t.address().String(), "outcome", outcome, "took", took)
+}
+
+// answer makes the server's answer the client's: with the client's id, and
+// apart from what the crib must replace, with the bytes that came.
+func (g *Gateway) answer(req *Request, t *target, reply *upstream.Reply) Answer {
+	m := reply.Message
+	out := Answer{Status: statusFor(req, reply), RetryAfter: reply.RetryAfter}
+	crossing := bridge.Crossing(req.Era, reply.Era)
+	if m.Error.OK() {
+		e := m.Error.In(m.Body)
+		if crossing && req.Era == wire.Modern {
+			e = bridge.ModernError(e)
+		}
+		out.Body = withID(req.id(), m, wire.Edit{At: m.Error, With: e})
+		return out
+	}
+	result := m.Result.In(m.Body)
+	if wire.Text(wire.Get(result, "resultType")) == "input_required" {
+		asked, err := g.inputRequired(req, t, result)
+		if err != nil {
+			return trouble(req, err)
+		}
+		out.Body = withID(req.id(), m, wire.Edit{At: m.Result, With: asked})
+		return out
+	}
+	var edits []wire.Edit
+	if req.aggregate() {
+		edits = spliceResult(t.server.Name(), req.Message.Method, result)
+	}
+	switch {
+	case crossing && req.Era == wire.Modern:
+		result = bridge.ModernResult(req.Message.Method, wire.Apply(nil, result, edits...), helloInfo(t.server, reply.Era))
+	case crossing:
+		result = bridge.LegacyResult(req.Message.Method, wire.Apply(nil, result, edits...))
+	case req.Message.Method == "resources/read" && req.Era == wire.Modern:
+		result = wire.SetMembers(nil, wire.Apply(nil, result, edits...), wire.Set{Key: "cacheScope", Val: []byte(`"private"`)})
+	case len(edits) == 0:
+		out.Body = withID(req.id(), m)
+		return out
+	default:
+		result = wire.Apply(nil, result, edits...)
+	}
+	out.Body = withID(req.id(), m, wire.Edit{At: m.Result, With: result})
+	return out
+}
+
+// withID returns the response m with the client's id and the edits made.
+func withID(id []byte, m wire.Message, edits ...wire.Edit) []byte {
+	if !m.ID.OK() {
+		return wire.SetMembers(nil, wire.Apply(nil, m.Body, edits...), wire.Set{Key: "id", Val: id})
+	}
+	return wire.Apply(make([]byte, 0, len(m.Body)+len(id)), m.Body, append(edits, wire.Edit{At: m.ID, With: id})...)
+}
+
+func helloInfo(srv *catalog.Server, era wire.Era) []byte {
+	if h := srv.Hello(era); h != nil {
+		return h.Info()
+	}
+	return nil
+}
+
+// statusFor is the HTTP status of an answer: the server's own where both sides
+// speak the same era, else the one that the client's era gives the error. A
+// 404 would tell a legacy client that its session is gone.
+func statusFor(req *Request, reply *upstream.Reply) int {
+	if !reply.Message.Error.OK() {
+		return 0
+	}
+	if reply.Status >= 400 && req.Era == reply.Era && !(req.Era == wire.Legacy && reply.Status == http.StatusNotFound) {
+		return reply.Status
+	}
+	if req.Era == wire.Legacy {
+		return 0
+	}
+	switch code := wire.ReadError(reply.Message.Error.In(reply.Message.Body)).Code; {
+	case code == wire.CodeMethodNotFound:
+		return http.StatusNotFound
+	case wire.IsModernError(code):
+		return http.StatusBadRequest
+	}
+	return 0
+}
+
+// trouble answers a request that could not be carried, in the form that its
+// method gives such answers.
+func trouble(req *Request, err error) Answer {
+	if req.Message.Method == "tools/call" {
+		return toolError(req, err)
+	}
+	return failure(req, err)
+}
+
+// toolError tells the model why its call brought no result. A server in
+// trouble is a tool's error, never the end of the conversation.
+func toolError(req *Request, err error) Answer {
+	if code := crib.CodeOf(err); code == crib.Cancelled || errors.Is(err, context.Canceled) {
+		return refuse(req, wire.CodeInternal, crib.SafeText(err), 0)
+	}
+	kind := ""
+	if req.Era == wire.Modern {
+		kind = `"resultType":"complete",`
+	}
+	result := slices.Concat([]byte(`{`+kind+`"content":[{"type":"text","text":`), wire.Quote(crib.SafeText(err)),
+		[]byte(`}],"isError":true,"_meta":{"io.toolcrib/code":`), wire.Quote(string(crib.CodeOf(err))), []byte("}}"))
+	return Answer{Body: wire.ResultBody(req.id(), result)}
+}
+
+// refuseCall answers a call whose tool was not found.
+func refuseCall(req *Request, err error) Answer {
+	switch crib.CodeOf(err) {
+	case crib.NotFound, crib.Invalid:
+		return refuse(req, wire.CodeInvalidParams, crib.SafeText(err), 0)
+	}
+	return toolError(req, err)
+}
+
+// notAllowed answers a call that was refused. A tool that is denied looks as
+// if there were none.
+func notAllowed(req *Request, t *target, d crib.Decision) Answer {
+	if d.Effect == crib.Ask {
+		return toolError(req, crib.Errorf(crib.Denied, "%s needs the approval of a person for each call, which this crib cannot ask for; an owner may set its gate to allow", t.address()))
+	}
+	public, _ := req.Message.Params.Name.Text(req.Message.Body)
+	return refuse(req, wire.CodeInvalidParams, "Unknown tool: "+public, 0)
+}

@@ -1,0 +1,290 @@
+package gateway
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/toolcrib/toolcrib/internal/bridge"
+	"github.com/toolcrib/toolcrib/internal/catalog"
+	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/upstream"
+	"github.com/toolcrib/toolcrib/internal/wire"
+)
+
+// exchange is one request on one leg: it makes the message for the server, and
+// it is the Listener for what the server says because of it.
+type exchange struct {
+	g      *Gateway
+	req    *Request
+	server *catalog.Server
+	sink   Sink
+	era    wire.Era // of the leg
+
+	mu    sync.Mutex        // guards asked, done
+	asked map[string]string // the server's id of a request → ours, while the client has not answered
+	done  bool
+}
+
+// carried are the client's headers that go on to the server.
+var carried = []string{"Traceparent", "Tracestate", "Baggage"}
+
+// outgoing makes the message for the server.
+func (ex *exchange) outgoing(t *target) (*upstream.Outgoing, error) {
+	m, at := ex.req.Message, t.at
+	if bridge.Crossing(ex.req.Era, ex.era) {
+		var err error
+		if m, err = ex.translated(); err != nil {
+			return nil, err
+		}
+		if at.OK() {
+			at = publicAt(m)
+		}
+	}
+	out := &upstream.Outgoing{
+		Method: m.Method, Src: m.Body, ID: m.ID, Token: m.Meta.ProgressToken,
+		Name: t.name, HasName: t.name != "", Owner: owns(m.Method), Read: harmless(m.Method),
+	}
+	if at.OK() {
+		out.Edits = append(out.Edits, wire.Edit{At: at, With: wire.Quote(t.name)})
+	}
+	if ex.era == wire.Modern {
+		if err := ex.modern(out, m, t); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// publicAt finds in a translated message where the public name stands.
+func publicAt(m wire.Message) wire.Span {
+	switch m.Method {
+	case "resources/read", "resources/subscribe", "resources/unsubscribe":
+		return m.Params.URI
+	case "completion/complete":
+		at, _ := refAt(m)
+		return at
+	}
+	return m.Params.Name
+}
+
+// owns reports whether a server may ask its client something because of a
+// request (2026-07-28, Multi Round-Trip Requests, Supported Requests).
+func owns(method string) bool {
+	return method == "tools/call" || method == "prompts/get" || method == "resources/read"
+}
+
+// harmless reports whether sending a request twice does nothing twice.
+func harmless(method string) bool {
+	switch method {
+	case "prompts/get", "resources/read", "completion/complete", "resources/subscribe", "resources/unsubscribe", "logging/setLevel", "tasks/get", "tasks/list":
+		return true
+	}
+	return false
+}
+
+// translated is the client's message in the era of the leg.
+func (ex *exchange) translated() (wire.Message, error) {
+	if ex.era == wire.Legacy {
+		return bridge.LegacyRequest(ex.req.Message)
+	}
+	s := ex.req.Session
+	// A question of the server could not be brought to this client: nothing
+	// is declared, so that it does not ask.
+	return bridge.ModernRequest(ex.req.Message, s.info, []byte("{}"), s.logLevel())
+}
+
+// modern adds what a modern server expects beside the body, and takes out what
+// it may not make use of.
+func (ex *exchange) modern(out *upstream.Outgoing, m wire.Message, t *target) error {
+	if caps := m.Meta.ClientCapabilities; caps.OK() {
+		raw := caps.In(m.Body)
+		if now := permitted(raw, ex.server.Def().Dialogue.May); len(now) != len(raw) {
+			out.Edits = append(out.Edits, wire.Edit{At: caps, With: now})
+		}
+	}
+	if t.state != nil {
+		out.Edits = append(out.Edits, stateEdit(m, t.state))
+	}
+	out.Params = make(http.Header)
+	if ex.req.Header != nil && !ex.req.aggregate() {
+		for k, v := range ex.req.Header {
+			if strings.HasPrefix(k, wire.HeaderParamPrefix) {
+				out.Params[k] = v
+			}
+		}
+	}
+	if err := wire.SetParams(out.Params, t.params, m.Params.Arguments.In(m.Body)); err != nil {
+		return crib.Errorf(crib.Invalid, "%s", err)
+	}
+	out.Header = make(http.Header)
+	for _, k := range carried {
+		if v := ex.req.Header[k]; v != nil {
+			out.Header[k] = v
+		}
+	}
+	return nil
+}
+
+// stateEdit puts the server's own state in the place of ours, or takes ours
+// out where the server gave none.
+func stateEdit(m wire.Message, s *bridge.State) wire.Edit {
+	at := m.Params.RequestState
+	if s.Upstream != nil {
+		return wire.Edit{At: at, With: s.Upstream}
+	}
+	// Take the member out with one of the commas beside it.
+	params := m.Params.All.In(m.Body)
+	members := wire.Members(params)
+	for i, mem := range members {
+		if mem.Key != "requestState" {
+			continue
+		}
+		from, to := mem.At.From, mem.At.To
+		switch {
+		case i+1 < len(members):
+			to = members[i+1].At.From
+		case i > 0:
+			from = members[i-1].At.To
+		}
+		base := m.Params.All.From
+		return wire.Edit{At: wire.Span{From: base + from, To: base + to}}
+	}
+	return wire.Edit{At: at, With: []byte("null")}
+}
+
+// Notification brings what the server tells because of this request to the
+// client.
+func (ex *exchange) Notification(m wire.Message) {
+	switch m.Method {
+	case "notifications/progress":
+		token := ex.req.Message.Meta.ProgressToken
+		if !token.OK() {
+			return
+		}
+		ex.sink.Send(wire.Apply(nil, m.Body, wire.Edit{At: m.Params.ProgressToken, With: token.In(ex.req.Message.Body)}))
+	case "notifications/message":
+		if ex.wantsLog(m) {
+			ex.sink.Send(m.Body)
+		}
+	case "notifications/cancelled":
+		ex.withdrawn(m)
+	default:
+		ex.sink.Send(m.Body)
+	}
+}
+
+var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+
+// wantsLog reports whether the client asked for a log message. A modern client
+// asks with the request; a legacy one with its session, and gets what the
+// server sends until it does.
+func (ex *exchange) wantsLog(m wire.Message) bool {
+	asked := ex.req.Message.Meta.LogLevel.In(ex.req.Message.Body)
+	if ex.req.Era == wire.Legacy {
+		if asked = ex.req.Session.logLevel(); asked == nil {
+			return true
+		}
+	}
+	if asked == nil {
+		return false
+	}
+	level, _ := m.Params.Level.Text(m.Body)
+	return slices.Index(levels, level) >= slices.Index(levels, wire.Text(asked))
+}
+
+// requestFor names the capability that a request of a server needs.
+func requestFor(method string) string {
+	switch method {
+	case "elicitation/create":
+		return "elicitation"
+	case "sampling/createMessage":
+		return "sampling"
+	case "roots/list":
+		return "roots"
+	}
+	return ""
+}
+
+// Request brings a question of a legacy server to the legacy client whose
+// request made it ask. Anything else is declined, so that the server goes on.
+func (ex *exchange) Request(m wire.Message, answer func([]byte)) {
+	s := ex.req.Session
+	kind := requestFor(m.Method)
+	if s == nil || kind == "" || !contains(ex.server.Def().Dialogue.May, kind) || wire.Get(s.capabilities, kind) == nil {
+		answer(upstream.Decline(m))
+		return
+	}
+	id, ok := s.ask(func(resp wire.Message) {
+		ex.mu.Lock()
+		delete(ex.asked, string(m.ID.In(m.Body)))
+		ex.mu.Unlock()
+		answer(wire.Apply(nil, resp.Body, wire.Edit{At: resp.ID, With: m.ID.In(m.Body)}))
+	}, func() { answer(upstream.Decline(m)) })
+	if !ok || !ex.remember(m, id) {
+		s.withdraw(id)
+		return
+	}
+	edits := []wire.Edit{{At: m.ID, With: []byte(id)}}
+	if ex.req.aggregate() {
+		edits = append(edits, signed(ex.server.Name(), kind, m.Body, m.Params.All)...)
+	}
+	ex.sink.Send(wire.Apply(nil, m.Body, edits...))
+}
+
+func (ex *exchange) remember(m wire.Message, id string) bool {
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	if ex.done {
+		return false
+	}
+	if ex.asked == nil {
+		ex.asked = make(map[string]string)
+	}
+	ex.asked[string(m.ID.In(m.Body))] = id
+	return true
+}
+
+// withdrawn tells the client that the server no longer waits for an answer.
+func (ex *exchange) withdrawn(m wire.Message) {
+	ex.mu.Lock()
+	id, ok := ex.asked[string(m.Params.RequestID.In(m.Body))]
+	delete(ex.asked, string(m.Params.RequestID.In(m.Body)))
+	ex.mu.Unlock()
+	if !ok {
+		return
+	}
+	ex.req.Session.forget(id)
+	ex.sink.Send(wire.Apply(nil, m.Body, wire.Edit{At: m.Params.RequestID, With: []byte(id)}))
+}
+
+// close ends the exchange: nobody can answer its open questions any more.
+func (ex *exchange) close() {
+	ex.mu.Lock()
+	ids := make([]string, 0, len(ex.asked))
+	for _, id := range ex.asked {
+		ids = append(ids, id)
+	}
+	ex.done, ex.asked = true, nil
+	ex.mu.Unlock()
+	for _, id := range ids {
+		ex.req.Session.withdraw(id)
+	}
+}
+
+// signed puts the server's name before the text that a question shows to a
+// person, where the client cannot see which of the servers asks. params is the
+// params object of the question in body.
+func signed(server, kind string, body []byte, params wire.Span) []wire.Edit {
+	if kind != "elicitation" {
+		return nil
+	}
+	for _, m := range wire.Members(params.In(body)) {
+		if m.Key == "message" && body[params.From+m.Val.From] == '"' {
+			at := params.From + m.Val.From + 1
+			return []wire.Edit{{At: wire.Span{From: at, To: at}, With: []byte("[" + server + "] ")}}
+		}
+	}
+	return nil
+}

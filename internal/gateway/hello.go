@@ -1,0 +1,210 @@
+package gateway
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/toolcrib/toolcrib/internal/bridge"
+	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/upstream"
+	"github.com/toolcrib/toolcrib/internal/wire"
+)
+
+// aggregateCapabilities do not depend on which servers are there: they come
+// and go, and a client reads this once.
+const aggregateCapabilities = `{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"completions":{},"logging":{}}`
+
+const ownInstructions = "Tools of several servers behind one address. The part of a tool's or prompt's name before the double underscore names its server."
+
+// discover answers server/discover (2026-07-28, Discovery).
+func (g *Gateway) discover(ctx context.Context, req *Request) Answer {
+	if req.aggregate() {
+		g.cat.Warm(upstream.Want{Era: req.Era})
+		result := slices.Concat([]byte(`{"resultType":"complete","supportedVersions":`), bridge.SupportedVersions(),
+			[]byte(`,"capabilities":`+aggregateCapabilities+`,"instructions":`), wire.Quote(g.instructions(req.Era)),
+			[]byte(`,"ttlMs":60000,"cacheScope":"private","_meta":{"`+wire.MetaServerInfo+`":`), g.info(), []byte("}}"))
+		return Answer{Body: wire.ResultBody(req.id(), result)}
+	}
+	h, err := g.serverHello(ctx, req)
+	if err != nil {
+		return failure(req, err)
+	}
+	return Answer{Body: wire.ResultBody(req.id(), bridge.DiscoverResult(h))}
+}
+
+// Initialize opens a legacy session (2025-11-25, Lifecycle). outlet takes what
+// belongs to no request; it is closed when the session ends.
+func (g *Gateway) Initialize(ctx context.Context, req *Request, outlet Outlet) (*Session, Answer) {
+	p, body := req.Message.Params, req.Message.Body
+	asked, ok := p.ProtocolVersion.Text(body)
+	if !ok {
+		return nil, refuse(req, wire.CodeInvalidParams, "initialize needs protocolVersion", 0)
+	}
+	if !req.aggregate() {
+		if _, err := g.cat.Server(req.Server); err != nil {
+			return nil, failure(req, err)
+		}
+	}
+	s := newSession(req, wire.NegotiateLegacy(asked), outlet)
+	req.Session = s
+	result, err := g.initializeResult(ctx, req)
+	if err != nil {
+		return nil, failure(req, err)
+	}
+	for _, old := range g.sessions.add(s) {
+		g.endSession(old)
+	}
+	return s, Answer{Body: wire.ResultBody(req.id(), result)}
+}
+
+func (g *Gateway) initializeResult(ctx context.Context, req *Request) ([]byte, error) {
+	if req.aggregate() {
+		g.cat.Warm(upstream.Want{Era: req.Era})
+		return slices.Concat([]byte(`{"protocolVersion":`), wire.Quote(req.Session.Version),
+			[]byte(`,"capabilities":`+aggregateCapabilities+`,"serverInfo":`), g.info(),
+			[]byte(`,"instructions":`), wire.Quote(g.instructions(req.Era)), []byte("}")), nil
+	}
+	h, err := g.serverHello(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return bridge.InitializeResult(h, req.Session.Version), nil
+}
+
+// serverHello is what a server says of itself: what it said the last time, or
+// else what it says now.
+func (g *Gateway) serverHello(ctx context.Context, req *Request) (*wire.Hello, error) {
+	srv, err := g.cat.Server(req.Server)
+	if err != nil {
+		return nil, err
+	}
+	if h := srv.Hello(req.Era); h != nil {
+		return h, nil
+	}
+	leg, err := srv.Up().Leg(ctx, g.want(req, srv))
+	if err != nil {
+		return nil, err
+	}
+	return leg.Hello(), nil
+}
+
+// info is the crib's own serverInfo.
+func (g *Gateway) info() []byte {
+	return slices.Concat([]byte(`{"name":"toolcrib","title":"Toolcrib","version":`), wire.Quote(g.version), []byte("}"))
+}
+
+// instructions are the crib's own and those that the servers gave the last
+// time, each under its server's name, MaxInstructions in all.
+func (g *Gateway) instructions(era wire.Era) string {
+	var b strings.Builder
+	b.WriteString(ownInstructions)
+	for _, srv := range g.cat.Servers() {
+		h := srv.Hello(era)
+		if h == nil || h.Instructions() == "" {
+			continue
+		}
+		part := "\n\n" + srv.Name() + ":\n" + h.Instructions()
+		if room := MaxInstructions - b.Len(); len(part) > room {
+			part = clip(part, room)
+			b.WriteString(part)
+			break
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
+
+const ellipsis = "…"
+
+// clip shortens s to at most n bytes, between characters.
+func clip(s string, n int) string {
+	if n < len(ellipsis) {
+		return ""
+	}
+	n -= len(ellipsis)
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + ellipsis
+}
+
+// setLevel notes from which level on a session wants log messages, and tells
+// the servers that log.
+func (g *Gateway) setLevel(ctx context.Context, req *Request) Answer {
+	level, ok := req.Message.Params.Level.Text(req.Message.Body)
+	if !ok || !contains(levels, level) {
+		return refuse(req, wire.CodeInvalidParams, "the level must be one of "+strings.Join(levels, ", "), 0)
+	}
+	req.Session.setLevel(level)
+	tell := g.cat.Servers()
+	if !req.aggregate() {
+		srv, err := g.cat.Server(req.Server)
+		if err != nil {
+			return failure(req, err)
+		}
+		tell = tell[:0]
+		tell = append(tell, srv)
+	}
+	for _, srv := range tell {
+		h := srv.Hello(wire.Legacy)
+		if h == nil || h.Era != wire.Legacy || wire.Get(h.Capabilities(), "logging") == nil || srv.Up().State().Legs == 0 {
+			continue
+		}
+		leg, err := srv.Up().Leg(ctx, g.want(req, srv))
+		if err != nil {
+			continue
+		}
+		out := upstream.NewRequest(leg, g.version, "logging/setLevel", `"level":"`+level+`"`)
+		if !req.aggregate() {
+			reply, err := leg.Do(ctx, out, upstream.Nobody{})
+			if err != nil {
+				return failure(req, err)
+			}
+			return g.answer(req, &target{server: srv}, reply)
+		}
+		g.work.Go(func() {
+			leg.Do(g.life, out, upstream.Nobody{}) //nolint:errcheck // a server that does not follow logs as it did
+		})
+	}
+	return Answer{Body: wire.ResultBody(req.id(), []byte("{}"))}
+}
+
+// subscribe answers resources/subscribe and resources/unsubscribe of a legacy
+// client.
+func (g *Gateway) subscribe(ctx context.Context, req *Request) Answer {
+	uri, ok := req.Message.Params.URI.Text(req.Message.Body)
+	if !ok || uri == "" {
+		return refuse(req, wire.CodeInvalidParams, req.Message.Method+" needs a uri", 0)
+	}
+	if req.Message.Method == "resources/unsubscribe" {
+		req.Session.unsubscribe(uri)
+		return Answer{Body: wire.ResultBody(req.id(), []byte("{}"))}
+	}
+	t, err := g.findResource(ctx, req, uri)
+	if err != nil {
+		return failure(req, err)
+	}
+	stop, err := t.server.SubscribeResource(ctx, g.want(req, t.server), t.name)
+	if err != nil {
+		return failure(req, err)
+	}
+	if !req.Session.subscribed(uri, interest{t.server.Name(), t.name}, stop) {
+		stop()
+		return failure(req, crib.Errorf(crib.Busy, "a client is told of at most %d resources", MaxSubscribed))
+	}
+	return Answer{Body: wire.ResultBody(req.id(), []byte("{}"))}
+}
+
+// findResource tells whose resource uri is.
+func (g *Gateway) findResource(ctx context.Context, req *Request, uri string) (*target, error) {
+	if req.aggregate() {
+		return g.findPublic(ctx, req, uri, false)
+	}
+	srv, err := g.cat.Server(req.Server)
+	if err != nil {
+		return nil, err
+	}
+	return &target{server: srv, name: uri}, nil
+}

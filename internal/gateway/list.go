@@ -1,0 +1,198 @@
+package gateway
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/toolcrib/toolcrib/internal/bridge"
+	"github.com/toolcrib/toolcrib/internal/catalog"
+	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/upstream"
+	"github.com/toolcrib/toolcrib/internal/wire"
+)
+
+// list answers the four list methods. A list always comes whole: the crib has
+// drained the servers' pages, and gives out no cursor.
+func (g *Gateway) list(ctx context.Context, req *Request, k catalog.Kind) Answer {
+	if cursor, ok := req.Message.Params.Cursor.Text(req.Message.Body); ok && cursor != "" {
+		return refuse(req, wire.CodeInvalidParams, "the cursor is not one that the crib gave; ask without one", 0)
+	}
+	if req.aggregate() {
+		return Answer{Body: wire.ResultBody(req.id(), g.listAll(ctx, req, k))}
+	}
+	srv, err := g.cat.Server(req.Server)
+	if err != nil {
+		return failure(req, err)
+	}
+	got, err := srv.List(ctx, g.want(req, srv), k)
+	if err != nil {
+		return failure(req, err)
+	}
+	return Answer{Body: wire.ResultBody(req.id(), g.listOne(req, got, k))}
+}
+
+// listOne is the list of one server: its own first page with all of its items
+// and no cursor, and every other member as it came.
+func (g *Gateway) listOne(req *Request, got catalog.Listed, k catalog.Kind) []byte {
+	l := got.List
+	items := []byte{'['}
+	for _, it := range g.visible(req, got, k) {
+		items = appendItem(items, shown(req, l, k, it.Own))
+	}
+	head := l.Head
+	if head == nil {
+		head = []byte("{}")
+	}
+	sets := []wire.Set{{Key: k.Member(), Val: append(items, ']')}, {Key: "nextCursor"}}
+	if req.Era == wire.Modern {
+		sets = append(sets, wire.Set{Key: "ttlMs", Val: ttl(got)}, wire.Set{Key: "cacheScope", Val: []byte(`"private"`)})
+	}
+	head = wire.SetMembers(nil, head, sets...)
+	if req.Era == wire.Modern && l.Era == wire.Legacy {
+		return bridge.ModernResult(k.Method(), head, helloInfo(got.Server, wire.Legacy))
+	}
+	return head
+}
+
+// listAll is the list of all servers, in order of their names, each in the
+// order it gave. What a server that cannot be asked gave the last time is
+// still shown, and said to be stale.
+func (g *Gateway) listAll(ctx context.Context, req *Request, k catalog.Kind) []byte {
+	out := append([]byte(`{"`), k.Member()...)
+	out = append(out, `":[`...)
+	first := len(out)
+	var stale, missing []string
+	least := []byte(nil)
+	for _, got := range g.cat.Lists(ctx, func(s *catalog.Server) upstream.Want { return g.want(req, s) }, k) {
+		if got.List == nil {
+			missing = append(missing, got.Server.Name())
+			continue
+		}
+		if got.Stale {
+			stale = append(stale, got.Server.Name())
+		}
+		if t := ttl(got); least == nil || number(t) < number(least) {
+			least = t
+		}
+		for _, it := range g.visible(req, got, k) {
+			if it.Public == nil {
+				continue
+			}
+			if len(out) > first {
+				out = append(out, ',')
+			}
+			out = append(out, shown(req, got.List, k, it.Public)...)
+		}
+	}
+	out = append(out, ']')
+	if req.Era == wire.Modern {
+		if least == nil || missing != nil {
+			least = []byte("0")
+		}
+		out = append(out, `,"resultType":"complete","cacheScope":"private","ttlMs":`...)
+		out = append(out, least...)
+	}
+	return append(g.appendListMeta(out, req, stale, missing), '}')
+}
+
+// appendListMeta appends the _meta of an aggregate list.
+func (g *Gateway) appendListMeta(out []byte, req *Request, stale, missing []string) []byte {
+	var sets []wire.Set
+	if req.Era == wire.Modern {
+		sets = append(sets, wire.Set{Key: wire.MetaServerInfo, Val: g.info()})
+	}
+	if stale != nil {
+		sets = append(sets, wire.Set{Key: "io.toolcrib/stale", Val: stringList(stale)})
+	}
+	if missing != nil {
+		sets = append(sets, wire.Set{Key: "io.toolcrib/unavailable", Val: stringList(missing)})
+	}
+	if sets == nil {
+		return out
+	}
+	return append(append(out, `,"_meta":`...), wire.SetMembers(nil, []byte("{}"), sets...)...)
+}
+
+func stringList(list []string) []byte {
+	out := []byte{'['}
+	for _, s := range list {
+		out = appendItem(out, wire.Quote(s))
+	}
+	return append(out, ']')
+}
+
+func appendItem(list, item []byte) []byte {
+	if len(list) > 1 {
+		list = append(list, ',')
+	}
+	return append(list, item...)
+}
+
+// visible are the items of a list that the principal may call.
+func (g *Gateway) visible(req *Request, got catalog.Listed, k catalog.Kind) []*catalog.Item {
+	if k != catalog.Tools {
+		return got.List.Items
+	}
+	out := make([]*catalog.Item, 0, len(got.List.Items))
+	for _, it := range got.List.Items {
+		if decide(req.Principal, got.Server, it.ID).Allowed() {
+			out = append(out, it)
+		}
+	}
+	return out
+}
+
+// shown is an item in the client's era.
+func shown(req *Request, l *catalog.List, k catalog.Kind, raw []byte) []byte {
+	if k == catalog.Tools && req.Era == wire.Legacy && l.Era == wire.Modern {
+		return bridge.LegacyTool(raw)
+	}
+	return raw
+}
+
+// ttl is how much longer a list may be used, in milliseconds; 0 for a stale
+// one (2026-07-28, Caching).
+func ttl(got catalog.Listed) []byte {
+	left := got.List.TTL
+	switch {
+	case got.Stale:
+		left = 0
+	case left < 0:
+		left = catalog.LegacyTTL
+	default:
+		left = max(0, time.Until(got.List.Fetched.Add(left)))
+	}
+	return wire.AppendInt(nil, left.Milliseconds())
+}
+
+func number(raw []byte) int64 {
+	n, _ := strconv.ParseInt(string(raw), 10, 64)
+	return n
+}
+
+// Tool is a tool as GET /v1/tools lists it.
+type Tool struct {
+	Name        string
+	Description string
+	Parameters  []byte // raw JSON Schema
+}
+
+// Tools lists the tools of all servers that p may call.
+func (g *Gateway) Tools(ctx context.Context, p crib.Principal) []Tool {
+	req := &Request{Principal: p, Era: wire.Modern}
+	var out []Tool
+	for _, got := range g.cat.Lists(ctx, func(s *catalog.Server) upstream.Want { return g.want(req, s) }, catalog.Tools) {
+		if got.List == nil {
+			continue
+		}
+		for _, it := range g.visible(req, got, catalog.Tools) {
+			if it.Public == nil {
+				continue
+			}
+			text, _ := wire.GetText(it.Public, "description")
+			out = append(out, Tool{Name: it.PublicID, Description: text, Parameters: wire.Get(it.Public, "inputSchema")})
+		}
+	}
+	return out
+}

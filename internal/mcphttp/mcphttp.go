@@ -1,0 +1,311 @@
+// Package mcphttp is the door for MCP clients over HTTP: Streamable HTTP in
+// both eras at one address, and the plain list and call of tools beside it.
+package mcphttp
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/toolcrib/toolcrib/internal/auth"
+	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/gateway"
+	"github.com/toolcrib/toolcrib/internal/web"
+	"github.com/toolcrib/toolcrib/internal/wire"
+)
+
+// HeaderRelay marks requests that `toolcrib connect` puts on HTTP for a client
+// on stdio. Its value is "stdio". Such a client mirrors no arguments into
+// headers (2026-07-28, Tools, x-mcp-header), so none are asked for.
+const HeaderRelay = "Toolcrib-Relay"
+
+// Options build the door. Gateway and Auth are required.
+type Options struct {
+	Gateway   *gateway.Gateway
+	Auth      *auth.Registry
+	Log       *slog.Logger
+	KeepAlive time.Duration // 0 is KeepAlive
+}
+
+type door struct {
+	gw        *gateway.Gateway
+	auth      *auth.Registry
+	log       *slog.Logger
+	keepAlive time.Duration
+}
+
+// New makes the handler of /v1/mcp, /v1/mcp/{server}, /v1/tools and
+// /v1/tools/{name}. Host and Origin are checked before it.
+func New(o Options) (http.Handler, error) {
+	if o.Gateway == nil || o.Auth == nil {
+		return nil, errors.New("mcphttp: Gateway and Auth are required")
+	}
+	d := &door{gw: o.Gateway, auth: o.Auth, log: o.Log, keepAlive: o.KeepAlive}
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
+	}
+	if d.keepAlive == 0 {
+		d.keepAlive = KeepAlive
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/v1/mcp", d.identified(d.mcp))
+	mux.Handle("/v1/mcp/{server}", d.identified(d.mcp))
+	mux.Handle("GET /v1/tools", d.identified(d.listTools))
+	mux.Handle("POST /v1/tools/{name}", d.identified(d.callTool))
+	return mux, nil
+}
+
+// identified lets in who can say who it is. That is decided before anything
+// else of a request is looked at, on every method alike.
+func (d *door) identified(next func(http.ResponseWriter, *http.Request, crib.Principal)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p, err := d.auth.Identify(r)
+		if err != nil {
+			auth.Challenge(w, err)
+			return
+		}
+		next(w, r, p)
+	})
+}
+
+func (d *door) mcp(w http.ResponseWriter, r *http.Request, p crib.Principal) {
+	switch r.Method {
+	case http.MethodPost:
+		d.post(w, r, p)
+	case http.MethodGet:
+		d.get(w, r, p)
+	case http.MethodDelete:
+		d.delete(w, r, p)
+	default:
+		w.Header().Set("Allow", "GET, POST, DELETE")
+		web.WriteRPCError(w, http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "this address takes GET, POST and DELETE")
+	}
+}
+
+// post takes one message.
+func (d *door) post(w http.ResponseWriter, r *http.Request, p crib.Principal) {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		web.WriteRPCError(w, http.StatusUnsupportedMediaType, wire.CodeInvalidRequest, "send Content-Type: application/json")
+		return
+	}
+	var buf bytes.Buffer
+	if err := web.ReadBody(w, r, &buf); err != nil {
+		web.WriteRPCError(w, web.Status(err), wire.CodeInvalidRequest, crib.SafeText(err))
+		return
+	}
+	m, err := wire.Scan(buf.Bytes())
+	if err != nil {
+		d.log.Info("message refused", "principal", p.String(), "err", err)
+		code := wire.CodeInvalidRequest
+		if errors.Is(err, wire.ErrParse) {
+			code = wire.CodeParse
+		}
+		web.WriteRPCError(w, http.StatusBadRequest, code, err.Error())
+		return
+	}
+	req := &gateway.Request{
+		Principal: p, Server: r.PathValue("server"), Era: eraOf(r.Header, m), Message: m, Header: r.Header,
+		Unmirrored: r.Header.Get(HeaderRelay) == "stdio",
+	}
+	if req.Era == wire.Modern {
+		d.modern(w, r, req)
+		return
+	}
+	d.legacy(w, r, req)
+}
+
+// eraOf tells the era of a message. A header or _meta that names a modern
+// version, or one that nobody knows, makes it modern; initialize is legacy
+// whatever is said beside it.
+func eraOf(h http.Header, m wire.Message) wire.Era {
+	if m.Method == "initialize" {
+		return wire.Legacy
+	}
+	if v, ok := m.Meta.ProtocolVersion.Text(m.Body); ok {
+		if wire.EraOf(v) != wire.Legacy {
+			return wire.Modern
+		}
+	} else if m.Meta.ProtocolVersion.OK() {
+		return wire.Modern
+	}
+	if v := h.Get(wire.HeaderProtocolVersion); v != "" && wire.EraOf(v) != wire.Legacy {
+		return wire.Modern
+	}
+	return wire.Legacy
+}
+
+// modern serves a stateless message (2026-07-28, Streamable HTTP, Sending
+// Messages and Server Validation).
+func (d *door) modern(w http.ResponseWriter, r *http.Request, req *gateway.Request) {
+	m := req.Message
+	switch m.Kind {
+	case wire.ResponseKind:
+		web.WriteRPCError(w, http.StatusBadRequest, wire.CodeInvalidRequest, "a client of this protocol version sends no responses")
+		return
+	case wire.NotificationKind:
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	if refused := checkModern(r.Header, m); refused != nil {
+		writeAnswer(w, *refused)
+		return
+	}
+	x := &exchange{w: w, gone: r.Context().Done(), keepAlive: d.keepAlive, open: func() *stream { return newStream("", maxBehind) }}
+	x.run(func() gateway.Answer { return d.gw.Handle(r.Context(), req, x) })
+}
+
+// checkModern checks what every modern request must carry (2026-07-28,
+// Overview, _meta; Streamable HTTP, Server Validation).
+func checkModern(h http.Header, m wire.Message) *gateway.Answer {
+	id := m.ID.In(m.Body)
+	refuse := func(code int, text string, data []byte) *gateway.Answer {
+		return &gateway.Answer{Body: wire.ErrorBody(id, code, text, data), Status: http.StatusBadRequest}
+	}
+	version, ok := m.Meta.ProtocolVersion.Text(m.Body)
+	if !ok && wire.EraOf(h.Get(wire.HeaderProtocolVersion)) == wire.Modern {
+		return refuse(wire.CodeInvalidParams, "_meta must hold "+wire.MetaProtocolVersion+", a string", nil)
+	}
+	if !ok {
+		version = h.Get(wire.HeaderProtocolVersion)
+	}
+	if ok {
+		if err := wire.CheckHeaders(h, &m); err != nil {
+			return refuse(wire.CodeHeaderMismatch, err.Error(), nil)
+		}
+	}
+	if wire.EraOf(version) != wire.Modern {
+		data := append([]byte(`{"supported":`), supported...)
+		data = append(data, `,"requested":`...)
+		return refuse(wire.CodeUnsupportedVersion, "Unsupported protocol version", append(wire.AppendString(data, version), '}'))
+	}
+	if caps := m.Meta.ClientCapabilities.In(m.Body); len(caps) == 0 || caps[0] != '{' {
+		return refuse(wire.CodeInvalidParams, "_meta must hold "+wire.MetaClientCapabilities+", an object", nil)
+	}
+	return nil
+}
+
+var supported = []byte(`["` + strings.Join(wire.SupportedVersions, `","`) + `"]`)
+
+// legacy serves a message of a session, or opens one (2025-11-25, Transports).
+func (d *door) legacy(w http.ResponseWriter, r *http.Request, req *gateway.Request) {
+	if req.Message.Method == "initialize" && req.Message.Kind == wire.RequestKind {
+		d.initialize(w, r, req)
+		return
+	}
+	s := d.session(w, r, req)
+	if s == nil {
+		return
+	}
+	req.Session = s
+	switch req.Message.Kind {
+	case wire.ResponseKind:
+		s.Respond(req.Message)
+		w.WriteHeader(http.StatusAccepted)
+	case wire.NotificationKind:
+		d.gw.Notification(req)
+		w.WriteHeader(http.StatusAccepted)
+	default:
+		x := d.legacyExchange(w, r, s)
+		x.run(func() gateway.Answer { return d.gw.Handle(r.Context(), req, x) })
+	}
+}
+
+func (d *door) legacyExchange(w http.ResponseWriter, r *http.Request, s *gateway.Session) *exchange {
+	h := s.Outlet().(*hub)
+	// Only the newest legacy revision tells clients to expect an event without
+	// data; older ones take it for a message.
+	return &exchange{w: w, gone: r.Context().Done(), keepAlive: d.keepAlive, open: h.open, prime: s.Version >= wire.Version20251125}
+}
+
+func (d *door) initialize(w http.ResponseWriter, r *http.Request, req *gateway.Request) {
+	s, answer := d.gw.Initialize(r.Context(), req, newHub())
+	if s != nil {
+		w.Header()[wire.HeaderSession] = []string{s.ID}
+	}
+	writeAnswer(w, answer)
+}
+
+// session finds the session of a request, or answers why there is none.
+func (d *door) session(w http.ResponseWriter, r *http.Request, req *gateway.Request) *gateway.Session {
+	var id []byte
+	if req.Message.Kind == wire.RequestKind {
+		id = req.Message.ID.In(req.Message.Body)
+	}
+	key := r.Header.Get(wire.HeaderSession)
+	if key == "" {
+		writeAnswer(w, gateway.Answer{Status: http.StatusBadRequest, Body: wire.ErrorBody(id, wire.CodeInvalidRequest,
+			"send initialize first and then its Mcp-Session-Id, or name a protocol version from "+wire.NewestModern+" on", nil)})
+		return nil
+	}
+	s, err := d.gw.Session(req.Principal, req.Server, key)
+	if err != nil {
+		writeAnswer(w, gateway.Answer{Status: http.StatusNotFound, Body: wire.ErrorBody(id, wire.CodeInvalidRequest, crib.SafeText(err), nil)})
+		return nil
+	}
+	return s
+}
+
+// get carries the stream of a session that belongs to no request, or takes up
+// another one behind the event that the client read last.
+func (d *door) get(w http.ResponseWriter, r *http.Request, p crib.Principal) {
+	if wire.EraOf(r.Header.Get(wire.HeaderProtocolVersion)) == wire.Modern {
+		w.Header().Set("Allow", "POST")
+		web.WriteRPCError(w, http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "this protocol version has no GET; send subscriptions/listen")
+		return
+	}
+	if accept := r.Header.Get("Accept"); accept != "" && !strings.Contains(accept, "text/event-stream") && !strings.Contains(accept, "*/*") {
+		web.WriteRPCError(w, http.StatusNotAcceptable, wire.CodeInvalidRequest, "send Accept: text/event-stream")
+		return
+	}
+	s := d.session(w, r, &gateway.Request{Principal: p, Server: r.PathValue("server")})
+	if s == nil {
+		return
+	}
+	h := s.Outlet().(*hub)
+	at := h.standing
+	if last := r.Header.Get(wire.HeaderLastEventID); last != "" {
+		name, n, ok := parseEventID(last)
+		if at = h.find(name); !ok || at == nil || !at.from(n+1) {
+			web.WriteRPCError(w, http.StatusBadRequest, wire.CodeInvalidRequest, "the stream of this Last-Event-ID can no longer be taken up")
+			return
+		}
+	}
+	gone := r.Context().Done()
+	if at == h.standing {
+		gone = either(r, h.take())
+	}
+	commit(w)
+	at.carry(w, gone, d.keepAlive, s.Version >= wire.Version20251125) //nolint:errcheck // a client that is gone needs no more
+}
+
+// either is closed when the client leaves or taken is closed.
+func either(r *http.Request, taken <-chan struct{}) <-chan struct{} {
+	out := make(chan struct{})
+	go func() {
+		defer close(out)
+		select {
+		case <-r.Context().Done():
+		case <-taken:
+		}
+	}()
+	return out
+}
+
+// delete ends a session.
+func (d *door) delete(w http.ResponseWriter, r *http.Request, p crib.Principal) {
+	if wire.EraOf(r.Header.Get(wire.HeaderProtocolVersion)) == wire.Modern {
+		w.Header().Set("Allow", "POST")
+		web.WriteRPCError(w, http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "this protocol version has no sessions")
+		return
+	}
+	s := d.session(w, r, &gateway.Request{Principal: p, Server: r.PathValue("server")})
+	if s == nil {
+		return
+	}
+	d.gw.EndSession(s)
+	w.WriteHeader(http.StatusNoContent)
+}

@@ -1,0 +1,283 @@
+package mcphttp
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolcrib/toolcrib/internal/wire"
+)
+
+// Limits of streams.
+const (
+	KeepAlive    = 15 * time.Second // between comments on a quiet stream; also until a quiet request becomes one
+	writeLimit   = 30 * time.Second // for one write to a client that does not read
+	maxBehind    = 4 << 20          // bytes that a client may be behind before its stream is cut
+	keptIdle     = 64 << 10         // bytes kept for a legacy client while no stream of its own is open
+	keptEvents   = 256 << 10        // bytes kept of each stream that may be taken up again
+	keptStreams  = 8                // streams of a legacy session that may be taken up again
+	standingName = "0"              // the stream that belongs to no request
+)
+
+// stream is a sequence of events to one client: written by the requests that
+// cause them, read by the connection that carries them. A legacy stream has a
+// name; its events have ids made of it, and can be read again from any of them
+// that is still kept (2025-11-25, Transports, Resumability).
+type stream struct {
+	name string // "" for a modern one, whose events have no ids
+
+	mu     sync.Mutex // guards all below
+	events [][]byte   // [i] is event number first+i
+	first  int
+	size   int           // bytes of events
+	unread int           // bytes behind the reader
+	reader int           // number of the event that is read next
+	ended  bool          // there will be no more
+	lost   bool          // the reader was too far behind
+	wake   chan struct{} // closed and replaced at each change
+	limit  int           // bytes that may be unread
+}
+
+func newStream(name string, limit int) *stream {
+	return &stream{name: name, limit: limit, wake: make(chan struct{})}
+}
+
+func (s *stream) signal() {
+	close(s.wake)
+	s.wake = make(chan struct{})
+}
+
+// push adds an event. It never blocks: a reader that is too far behind loses
+// the stream, and a standing stream that nobody reads its oldest events.
+func (s *stream) push(body []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended || s.lost {
+		return
+	}
+	s.events = append(s.events, body)
+	s.size += len(body)
+	s.unread += len(body)
+	if s.unread > s.limit {
+		if s.name != standingName {
+			s.lost = true
+			s.events, s.size = nil, 0
+			s.signal()
+			return
+		}
+		for s.unread > s.limit && s.reader < s.first+len(s.events) {
+			s.unread -= len(s.events[s.reader-s.first])
+			s.reader++
+		}
+	}
+	s.trim()
+	s.signal()
+}
+
+// trim forgets events that were read: all of a modern stream, of a legacy one
+// what is more than may be asked for again.
+func (s *stream) trim() {
+	keep := keptEvents
+	if s.name == "" {
+		keep = 0
+	}
+	for s.first < s.reader && len(s.events) > 0 && s.size > keep {
+		s.size -= len(s.events[0])
+		s.events[0] = nil
+		s.events = s.events[1:]
+		s.first++
+	}
+}
+
+// end says that no more events come.
+func (s *stream) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended {
+		s.ended = true
+		s.signal()
+	}
+}
+
+// from makes the next read start at event number n. It reports false if that
+// one is no longer kept.
+func (s *stream) from(n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n < s.first || n > s.first+len(s.events) || s.lost {
+		return false
+	}
+	s.reader, s.unread = n, 0
+	for _, ev := range s.events[n-s.first:] {
+		s.unread += len(ev)
+	}
+	return true
+}
+
+// next returns the events that were not read, or a channel to wait on.
+func (s *stream) next() (events [][]byte, number int, over bool, wake <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lost {
+		return nil, 0, true, nil
+	}
+	number = s.reader
+	events = append(events, s.events[s.reader-s.first:]...)
+	s.reader += len(events)
+	s.unread = 0
+	s.trim()
+	return events, number, s.ended, s.wake
+}
+
+// eventID is the id of event number n of a legacy stream.
+func (s *stream) eventID(n int) string {
+	if s.name == "" {
+		return ""
+	}
+	return s.name + "-" + strconv.Itoa(n)
+}
+
+// parseEventID takes an id apart into the stream and the number of the event.
+func parseEventID(id string) (name string, n int, ok bool) {
+	name, num, ok := strings.Cut(id, "-")
+	n, err := strconv.Atoi(num)
+	return name, n, ok && err == nil && n >= -1
+}
+
+// commit writes the head of an event stream.
+func commit(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-cache, no-transform")
+	h.Set("X-Accel-Buffering", "no")
+	w.WriteHeader(http.StatusOK)
+}
+
+// carry writes the stream to a client until the stream is over, gone is closed
+// or the client does not take it. prime sends an event id at the start, from
+// which a client can take the stream up again.
+func (s *stream) carry(w http.ResponseWriter, gone <-chan struct{}, keepAlive time.Duration, prime bool) error {
+	rc := http.NewResponseController(w)
+	beat := time.NewTicker(keepAlive)
+	defer beat.Stop()
+	var buf []byte
+	if prime {
+		buf = fmt.Appendf(buf, "id: %s\ndata: \n\n", s.eventID(s.position()-1))
+	} else {
+		buf = wire.AppendComment(buf)
+	}
+	for {
+		events, n, over, wake := s.next()
+		for i, ev := range events {
+			buf = wire.AppendEvent(buf, s.eventID(n+i), ev)
+		}
+		if len(buf) > 0 {
+			if err := write(w, rc, buf); err != nil {
+				return err
+			}
+			buf = buf[:0]
+		}
+		if over {
+			return nil
+		}
+		if len(events) > 0 {
+			continue
+		}
+		select {
+		case <-wake:
+		case <-gone:
+			return nil
+		case <-beat.C:
+			buf = wire.AppendComment(buf)
+		}
+	}
+}
+
+func (s *stream) position() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reader
+}
+
+// write sends b with a limit of its own: the stream may live as long as it
+// likes, but a client that reads nothing may not hold it.
+func write(w http.ResponseWriter, rc *http.ResponseController, b []byte) error {
+	rc.SetWriteDeadline(time.Now().Add(writeLimit)) //nolint:errcheck // a writer without deadlines has none to miss
+	if _, err := w.Write(b); err != nil {
+		return err
+	}
+	return rc.Flush()
+}
+
+// hub holds the streams of one legacy session. It is the session's Outlet.
+type hub struct {
+	standing *stream
+
+	mu      sync.Mutex // guards all below
+	next    int
+	streams []*stream     // that may be taken up again, oldest first
+	taken   chan struct{} // closed when another connection takes the standing stream
+	closed  chan struct{}
+	over    bool
+}
+
+func newHub() *hub {
+	return &hub{standing: newStream(standingName, keptIdle), closed: make(chan struct{})}
+}
+
+// Push sends what belongs to no request.
+func (h *hub) Push(body []byte) { h.standing.push(body) }
+
+// Close ends the standing stream. Those of open requests end with these.
+func (h *hub) Close() {
+	h.standing.end()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.over {
+		h.over = true
+		close(h.closed)
+	}
+}
+
+// open makes the stream of a request.
+func (h *hub) open() *stream {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.next++
+	s := newStream(strconv.Itoa(h.next), maxBehind)
+	h.streams = append(h.streams, s)
+	if len(h.streams) > keptStreams {
+		h.streams = h.streams[1:]
+	}
+	return s
+}
+
+// find returns the stream of an event id, nil if it is not kept.
+func (h *hub) find(name string) *stream {
+	if name == standingName {
+		return h.standing
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.streams {
+		if s.name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+// take makes the caller the one connection that carries the standing stream.
+// The channel is closed when another one takes it.
+func (h *hub) take() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.taken != nil {
+		close(h.taken)
+	}
+	h.taken = make(chan struct{})
+	return h.taken
+}
