@@ -1,0 +1,37 @@
+# The same commands as in CI; .ci/run is the whole of it.
+
+.PHONY: build test race vet fuzz docs cross peers ci
+
+build:
+	CGO_ENABLED=0 go build -trimpath -o bin/toolcrib .
+
+# Needs Go only. Tests of real peers that are missing say SKIP and why.
+test:
+	go test ./...
+
+race:
+	go test -race -shuffle=on ./...
+
+vet:
+	go vet ./...
+
+# A few seconds for each fuzz target.
+fuzz:
+	bash scripts/fuzz.sh 5s
+
+# The reference below docs/ is made from the program.
+docs:
+	go run ./internal/tools/docs
+
+cross:
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 go vet ./...
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 go build ./...
+	CGO_ENABLED=0 GOOS=windows GOARCH=amd64 go vet ./...
+	CGO_ENABLED=0 GOOS=windows GOARCH=amd64 go build ./...
+
+# The real servers, clients and harnesses that tests meet.
+peers:
+	bash scripts/peers.sh
+
+ci:
+	bash .ci/run
