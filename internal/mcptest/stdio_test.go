@@ -32,7 +32,7 @@ func startLegacy(t *testing.T, flags ...string) *Pipe {
 	return p
 }
 
-func call(id, tool, arguments string) string {
+func toolCall(id, tool, arguments string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + arguments + `}}`
 }
 
@@ -43,7 +43,7 @@ func modernCall(id, tool, arguments, more string) string {
 func TestEchoKeepsBytes(t *testing.T) {
 	const arguments = `{"id":9007199254740993,"r":1.0,"e":1e2,"s":"<&> ` + "\u2028" + ` \u00e9"}`
 	p := startLegacy(t)
-	p.Send(call(`"a"`, "echo", arguments))
+	p.Send(toolCall(`"a"`, "echo", arguments))
 	if got, want := p.Next(), `{"jsonrpc":"2.0","id":"a","result":`+structuredResult(arguments)+"}\n"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -130,8 +130,8 @@ func TestExits(t *testing.T) {
 	}{
 		{"unless initialize", []string{"-exit-unless-initialize"}, []string{`{"jsonrpc":"2.0","id":1,"method":"server/discover"}`}, 1},
 		{"at the end of input", []string{"-exit-code=3"}, nil, 3},
-		{"in a call", []string{"-die-on=echo"}, []string{initLine, call("1", "echo", "{}")}, -1},
-		{"behind half a reply", []string{"-exit-code=4"}, []string{initLine, call("1", "partial", "{}")}, 4},
+		{"in a call", []string{"-die-on=echo"}, []string{initLine, toolCall("1", "echo", "{}")}, -1},
+		{"behind half a reply", []string{"-exit-code=4"}, []string{initLine, toolCall("1", "partial", "{}")}, 4},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := startPeer(t, tc.flags...)
@@ -152,7 +152,7 @@ func TestLedgerRecordAndStarts(t *testing.T) {
 	dir := t.TempDir()
 	ledger, record, starts := filepath.Join(dir, "ledger"), filepath.Join(dir, "record"), filepath.Join(dir, "starts")
 	p := startLegacy(t, "-ledger", ledger, "-record", record, "-starts", starts)
-	line := call("1", "big", `{"bytes": 70000}`)
+	line := toolCall("1", "big", `{"bytes": 70000}`)
 	p.Send(line)
 	if got := p.Next(); len(got) < 70000 {
 		t.Errorf("a line of %d bytes", len(got))
@@ -177,7 +177,7 @@ func TestCancelAndProgress(t *testing.T) {
 		t.Errorf("progress: %s", got)
 	}
 	p.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
-	p.Send(call("8", "cancelled", "{}"))
+	p.Send(toolCall("8", "cancelled", "{}"))
 	if got := p.Next(); !strings.Contains(got, `"id":8`) || !strings.Contains(got, `"text":"[7]"`) {
 		t.Errorf("after cancelling: %s", got)
 	}
@@ -185,11 +185,11 @@ func TestCancelAndProgress(t *testing.T) {
 
 func TestEndlessLineEndsWhenItsSizeSays(t *testing.T) {
 	p := startLegacy(t)
-	p.Send(call("1", "endless", `{"bytes":200000}`))
+	p.Send(toolCall("1", "endless", `{"bytes":200000}`))
 	if got := p.Next(); len(got) != 200001 || !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":1,`) {
 		t.Errorf("%d bytes: %.60s", len(got), got)
 	}
-	p.Send(call("2", "echo", `{}`))
+	p.Send(toolCall("2", "echo", `{}`))
 	if got := p.Next(); !strings.Contains(got, `"id":2`) {
 		t.Errorf("the next call: %s", got)
 	}
@@ -197,7 +197,7 @@ func TestEndlessLineEndsWhenItsSizeSays(t *testing.T) {
 
 func TestAskingInBothEras(t *testing.T) {
 	p := startLegacy(t)
-	p.Send(call("1", "elicit", `{"count":2}`))
+	p.Send(toolCall("1", "elicit", `{"count":2}`))
 	for range 2 {
 		var ask struct {
 			ID     json.RawMessage
@@ -212,7 +212,7 @@ func TestAskingInBothEras(t *testing.T) {
 	if got := p.Next(); !strings.Contains(got, `"structuredContent":{"k1":{"action":"accept","n":1.0},"k2":{"action":"accept","n":1.0}}`) {
 		t.Errorf("legacy: %s", got)
 	}
-	p.Send(call("2", "sample", `{}`))
+	p.Send(toolCall("2", "sample", `{}`))
 	if got := p.Next(); !strings.Contains(got, "declared no sampling") {
 		t.Errorf("without the capability: %s", got)
 	}
@@ -261,13 +261,13 @@ func TestChangesReachWhoListens(t *testing.T) {
 	if got := p.Next(); !strings.Contains(got, `"method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"l"}`) {
 		t.Fatalf("listen: %s", got)
 	}
-	p.Send(call("2", "touch", `{"uri":"text://hello"}`))
+	p.Send(toolCall("2", "touch", `{"uri":"text://hello"}`))
 	got := p.Next() + p.Next()
 	if strings.Count(got, `"method":"notifications/resources/updated"`) != 2 || strings.Count(got, `"subscriptionId":"l"`) > 1 {
 		t.Errorf("touch: %s", got)
 	}
 	p.Next()
-	p.Send(call("3", "raw", `{}`))
+	p.Send(toolCall("3", "raw", `{}`))
 	if got := p.Next() + p.Next(); strings.Count(got, `"method":"notifications/tools/list_changed"`) != 2 {
 		t.Errorf("list_changed: %s", got)
 	}
