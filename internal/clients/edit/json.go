@@ -146,12 +146,14 @@ func (d *JSON) Members(path []string) ([]Member, error) {
 // Set implements Document. An entry of the same name is replaced where it
 // stands; a new one comes last.
 func (d *JSON) Set(path []string, name string, entry Fields) ([]byte, error) {
-	present, _, err := lookup(d.path, d.decoded, path)
+	members, err := d.Members(path)
 	if err != nil {
 		return nil, err
 	}
-	if reflect.DeepEqual(present[name], any(entry.decoded())) {
-		return d.bytes(), nil
+	for _, m := range members {
+		if m.Name == name && reflect.DeepEqual(m.Value, any(entry.decoded())) {
+			return d.bytes(), nil
+		}
 	}
 	after, err := d.put(path, name, entry)
 	if err != nil {
@@ -257,27 +259,29 @@ func (d *JSON) insert(o object, name string, value any) []byte {
 	return d.splice(splice{last.EndOffset, last.EndOffset, comma}, splice{at, at, text})
 }
 
+// insertFirst adds the only member of an object. What the object looks like
+// decides the layout, so that no two objects give the same text: remove can
+// tell which it was, and whether set made the object.
 func (d *JSON) insertFirst(o object, name string, value any, l layout) []byte {
 	body := d.src[o.open:o.close]
 	at := o.open + len(bytes.TrimRight(body, blanks))
 	outer := d.indentAt(o.open - 1)
+	open := bytes.Contains(body, []byte("\n"))
 	isRoot := o.open == d.root.StartOffset+1
+	before, after := l.eol+outer+l.unit, ""
 	switch {
-	case bytes.Contains(body, []byte("\n")):
+	case open && at > o.open: // it holds comments
 		l.lead = outer + l.unit
-		return d.splice(splice{at, at, l.eol + l.lead + quote(name) + ": " + l.render(value)})
-	case len(body) == 0 && isRoot:
-		l.lead = outer + l.unit
-		return d.splice(splice{at, at, l.eol + l.lead + quote(name) + ": " + l.render(value) + l.eol + outer})
+	case isRoot && len(body) == 0:
+		l.lead, after = outer+l.unit, l.eol+outer
+	case isRoot && open:
+		l.inline = true
 	case len(body) == 0 && bytes.Contains(d.src[:o.open], []byte("\n")):
-		// The member is on one line, unlike in a table that set made: remove
-		// can tell the two apart and leaves the empty object where it was.
-		l.inline = true
-		return d.splice(splice{at, at, l.eol + outer + l.unit + quote(name) + ": " + l.render(value) + l.eol + outer})
+		l.inline, after = true, l.eol+outer
 	default:
-		l.inline = true
-		return d.splice(splice{at, at, quote(name) + ": " + l.render(value)})
+		l.inline, before = true, ""
 	}
+	return d.splice(splice{at, at, before + quote(name) + ": " + l.render(value) + after})
 }
 
 // Remove implements Document. Comments around the entry stay.
