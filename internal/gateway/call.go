@@ -150,7 +150,7 @@ func (g *Gateway) send(ctx context.Context, req *Request, t *target, sink Sink) 
 		}
 		switch wire.ReadError(reply.Message.Error.In(reply.Message.Body)).Code {
 		case wire.CodeHeaderMismatch: // what is known of its schema is out of date
-			if len(out.Params) == 0 && t.params == nil && req.Message.Method != "tools/call" || t.refind(ctx, want) != nil {
+			if req.Message.Method != "tools/call" || t.refind(ctx, want) != nil {
 				return reply, nil
 			}
 		case wire.CodeUnsupportedVersion: // it is another server than it was

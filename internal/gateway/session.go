@@ -297,6 +297,9 @@ func (g *Gateway) Session(p crib.Principal, server, id string) (*Session, error)
 	return s, nil
 }
 
+// Sessions is the number of open legacy sessions.
+func (g *Gateway) Sessions() int { return len(g.sessions.all()) }
+
 // EndSession ends a session for its client.
 func (g *Gateway) EndSession(s *Session) {
 	if g.sessions.remove(s.ID) != nil {
