@@ -85,9 +85,12 @@ func (c *conn) subscribe(uri string, on bool) {
 	c.uris[uri] = on
 }
 
-func (c *conn) listen(id string, f filter, send func(line []byte)) (end <-chan struct{}, forget func()) {
+// listen begins a subscription. The acknowledgement goes out first, and a change
+// that comes after it is not missed.
+func (c *conn) listen(id string, ack []byte, f filter, send func(line []byte)) (end <-chan struct{}, forget func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	send(ack)
 	l := listening{f, send, make(chan struct{})}
 	c.listens[id] = l
 	return l.end, func() {

@@ -192,8 +192,8 @@ func (s *Server) listen(x *exchange) answer {
 	id := string(x.msg.ID)
 	meta := `"_meta":{"` + wire.MetaSubscriptionID + `":` + id + `}`
 	agreed := x.par.Notifications.raw()
-	x.send(notification("notifications/subscriptions/acknowledged", `{`+meta+`,"notifications":`+agreed+`}`))
-	end, forget := x.conn.listen(id, *x.par.Notifications, x.send)
+	ack := notification("notifications/subscriptions/acknowledged", `{`+meta+`,"notifications":`+agreed+`}`)
+	end, forget := x.conn.listen(id, ack, *x.par.Notifications, x.send)
 	defer forget()
 	select {
 	case <-end:

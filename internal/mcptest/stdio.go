@@ -133,7 +133,8 @@ func (p *stdioPeer) read(in *bufio.Reader) (code int, ended bool) {
 	}
 }
 
-// take serves a message: requests side by side, unless the peer is serial.
+// take serves a message: requests side by side, unless the peer is serial or
+// the others depend on it.
 func (p *stdioPeer) take(ctx context.Context, m message, par params) {
 	x := &exchange{
 		ctx:     ctx,
@@ -157,7 +158,7 @@ func (p *stdioPeer) take(ctx context.Context, m message, par params) {
 			}
 		}
 	}
-	if p.opts.serial || !m.isRequest() {
+	if p.opts.serial || !m.isRequest() || m.Method == "initialize" {
 		serve()
 		return
 	}
