@@ -47,7 +47,9 @@ type Gateway struct {
 	log      *slog.Logger
 	sessions sessions
 	news     news
-	life     context.Context
+	open     context.Context // ends when no more streams may be held open
+	drain    context.CancelFunc
+	life     context.Context // ends with the gateway
 	end      context.CancelFunc
 	work     sync.WaitGroup
 }
@@ -68,6 +70,7 @@ func New(o Options) (*Gateway, error) {
 	}
 	g := &Gateway{cat: o.Catalog, sealer: o.Sealer, version: o.Version, log: o.Log}
 	g.life, g.end = context.WithCancel(context.Background())
+	g.open, g.drain = context.WithCancel(g.life)
 	g.sessions.init(o.SessionIdle, o.MaxSessions)
 	g.news.init()
 	stop := g.cat.Subscribe(g.news.changed)
@@ -79,8 +82,18 @@ func New(o Options) (*Gateway, error) {
 	return g, nil
 }
 
-// Close ends all sessions and subscriptions. Calls end with their requests.
+// Drain ends what is only a stream, so that what is left are requests with an
+// end of their own.
+func (g *Gateway) Drain() {
+	g.drain()
+	for _, s := range g.sessions.all() {
+		s.outlet.Close()
+	}
+}
+
+// Close ends all sessions, and with them their requests.
 func (g *Gateway) Close() {
+	g.Drain()
 	g.end()
 	g.sessions.closeAll()
 	g.work.Wait()

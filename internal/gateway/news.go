@@ -199,7 +199,7 @@ func (g *Gateway) listen(ctx context.Context, req *Request, sink Sink) Answer {
 	defer g.watchAll(ctx, req, wanted)()
 	select {
 	case <-ctx.Done():
-	case <-g.life.Done():
+	case <-g.open.Done():
 	}
 	result := slices.Concat([]byte(`{"resultType":"complete","_meta":{"`+wire.MetaSubscriptionID+`":`), req.id(), []byte("}}"))
 	return Answer{Body: wire.ResultBody(req.id(), result)}

@@ -17,6 +17,10 @@ type exchange struct {
 	keepAlive time.Duration
 	open      func() *stream // makes the stream; of the session for a legacy client
 	prime     bool           // the client can take a stream up again
+	// cut is called when the client does not take the stream any more.
+	cut func()
+	// detached requests go on without their client.
+	detached *sync.WaitGroup
 
 	mu       sync.Mutex // guards stream, answered
 	stream   *stream
@@ -40,14 +44,34 @@ func (x *exchange) streaming() *stream {
 		s := x.stream
 		x.carrying.Go(func() {
 			commit(x.w)
-			s.carry(x.w, x.gone, x.keepAlive, x.prime) //nolint:errcheck // a client that is gone needs no answer
+			if !s.carry(x.w, x.gone, x.keepAlive, x.prime) {
+				x.cut()
+			}
 		})
 	}
 	return x.stream
 }
 
-// run answers with what handle returns.
+// run answers with what handle returns. A detached request whose client is cut
+// off goes on behind it; its answer waits on the stream to be taken up.
 func (x *exchange) run(handle func() gateway.Answer) {
+	if x.detached == nil {
+		x.answer(handle)
+		return
+	}
+	cut, done := make(chan struct{}), make(chan struct{})
+	x.cut = func() { close(cut) }
+	x.detached.Go(func() {
+		defer close(done)
+		x.answer(handle)
+	})
+	select {
+	case <-done:
+	case <-cut:
+	}
+}
+
+func (x *exchange) answer(handle func() gateway.Answer) {
 	quiet := time.AfterFunc(x.keepAlive, func() { x.streaming() })
 	answer := handle()
 	quiet.Stop()

@@ -101,6 +101,7 @@ func newCrib(t testing.TB, o cribOptions, defs ...servers.Definition) *cribT {
 	c.url = srv.URL + "/v1/mcp"
 	t.Cleanup(func() {
 		c.gw.Close()
+		handler.Wait()
 		srv.CloseClientConnections()
 		srv.Close()
 		c.cat.Close()

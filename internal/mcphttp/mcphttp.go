@@ -4,11 +4,13 @@ package mcphttp
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"mime"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/auth"
@@ -31,37 +33,45 @@ type Options struct {
 	KeepAlive time.Duration // 0 is KeepAlive
 }
 
-type door struct {
+// Door is the handler of /v1/mcp, /v1/mcp/{server}, /v1/tools and
+// /v1/tools/{name}.
+type Door struct {
+	mux       *http.ServeMux
 	gw        *gateway.Gateway
 	auth      *auth.Registry
 	log       *slog.Logger
 	keepAlive time.Duration
+	detached  sync.WaitGroup // legacy requests, which go on without their clients
 }
 
-// New makes the handler of /v1/mcp, /v1/mcp/{server}, /v1/tools and
-// /v1/tools/{name}. Host and Origin are checked before it.
-func New(o Options) (http.Handler, error) {
+// New makes a Door. Host and Origin are checked before it.
+func New(o Options) (*Door, error) {
 	if o.Gateway == nil || o.Auth == nil {
 		return nil, errors.New("mcphttp: Gateway and Auth are required")
 	}
-	d := &door{gw: o.Gateway, auth: o.Auth, log: o.Log, keepAlive: o.KeepAlive}
+	d := &Door{mux: http.NewServeMux(), gw: o.Gateway, auth: o.Auth, log: o.Log, keepAlive: o.KeepAlive}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
 	if d.keepAlive == 0 {
 		d.keepAlive = KeepAlive
 	}
-	mux := http.NewServeMux()
-	mux.Handle("/v1/mcp", d.identified(d.mcp))
-	mux.Handle("/v1/mcp/{server}", d.identified(d.mcp))
-	mux.Handle("GET /v1/tools", d.identified(d.listTools))
-	mux.Handle("POST /v1/tools/{name}", d.identified(d.callTool))
-	return mux, nil
+	d.mux.Handle("/v1/mcp", d.identified(d.mcp))
+	d.mux.Handle("/v1/mcp/{server}", d.identified(d.mcp))
+	d.mux.Handle("GET /v1/tools", d.identified(d.listTools))
+	d.mux.Handle("POST /v1/tools/{name}", d.identified(d.callTool))
+	return d, nil
 }
+
+func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.mux.ServeHTTP(w, r) }
+
+// Wait returns when the requests have ended that went on without their
+// clients. The gateway is closed before.
+func (d *Door) Wait() { d.detached.Wait() }
 
 // identified lets in who can say who it is. That is decided before anything
 // else of a request is looked at, on every method alike.
-func (d *door) identified(next func(http.ResponseWriter, *http.Request, crib.Principal)) http.Handler {
+func (d *Door) identified(next func(http.ResponseWriter, *http.Request, crib.Principal)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, err := d.auth.Identify(r)
 		if err != nil {
@@ -72,7 +82,7 @@ func (d *door) identified(next func(http.ResponseWriter, *http.Request, crib.Pri
 	})
 }
 
-func (d *door) mcp(w http.ResponseWriter, r *http.Request, p crib.Principal) {
+func (d *Door) mcp(w http.ResponseWriter, r *http.Request, p crib.Principal) {
 	switch r.Method {
 	case http.MethodPost:
 		d.post(w, r, p)
@@ -87,7 +97,7 @@ func (d *door) mcp(w http.ResponseWriter, r *http.Request, p crib.Principal) {
 }
 
 // post takes one message.
-func (d *door) post(w http.ResponseWriter, r *http.Request, p crib.Principal) {
+func (d *Door) post(w http.ResponseWriter, r *http.Request, p crib.Principal) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		web.WriteRPCError(w, http.StatusUnsupportedMediaType, wire.CodeInvalidRequest, "send Content-Type: application/json")
 		return
@@ -140,7 +150,7 @@ func eraOf(h http.Header, m wire.Message) wire.Era {
 
 // modern serves a stateless message (2026-07-28, Streamable HTTP, Sending
 // Messages and Server Validation).
-func (d *door) modern(w http.ResponseWriter, r *http.Request, req *gateway.Request) {
+func (d *Door) modern(w http.ResponseWriter, r *http.Request, req *gateway.Request) {
 	m := req.Message
 	switch m.Kind {
 	case wire.ResponseKind:
@@ -154,8 +164,10 @@ func (d *door) modern(w http.ResponseWriter, r *http.Request, req *gateway.Reque
 		writeAnswer(w, *refused)
 		return
 	}
-	x := &exchange{w: w, gone: r.Context().Done(), keepAlive: d.keepAlive, open: func() *stream { return newStream("", maxBehind) }}
-	x.run(func() gateway.Answer { return d.gw.Handle(r.Context(), req, x) })
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	x := &exchange{w: w, gone: ctx.Done(), keepAlive: d.keepAlive, cut: cancel, open: func() *stream { return newStream("", maxBehind) }}
+	x.run(func() gateway.Answer { return d.gw.Handle(ctx, req, x) })
 }
 
 // checkModern checks what every modern request must carry (2026-07-28,
@@ -191,7 +203,7 @@ func checkModern(h http.Header, m wire.Message) *gateway.Answer {
 var supported = []byte(`["` + strings.Join(wire.SupportedVersions, `","`) + `"]`)
 
 // legacy serves a message of a session, or opens one (2025-11-25, Transports).
-func (d *door) legacy(w http.ResponseWriter, r *http.Request, req *gateway.Request) {
+func (d *Door) legacy(w http.ResponseWriter, r *http.Request, req *gateway.Request) {
 	if req.Message.Method == "initialize" && req.Message.Kind == wire.RequestKind {
 		d.initialize(w, r, req)
 		return
@@ -214,14 +226,14 @@ func (d *door) legacy(w http.ResponseWriter, r *http.Request, req *gateway.Reque
 	}
 }
 
-func (d *door) legacyExchange(w http.ResponseWriter, r *http.Request, s *gateway.Session) *exchange {
+func (d *Door) legacyExchange(w http.ResponseWriter, r *http.Request, s *gateway.Session) *exchange {
 	h := s.Outlet().(*hub)
 	// Only the newest legacy revision tells clients to expect an event without
 	// data; older ones take it for a message.
-	return &exchange{w: w, gone: r.Context().Done(), keepAlive: d.keepAlive, open: h.open, prime: s.Version >= wire.Version20251125}
+	return &exchange{w: w, gone: r.Context().Done(), keepAlive: d.keepAlive, open: h.open, prime: s.Version >= wire.Version20251125, detached: &d.detached}
 }
 
-func (d *door) initialize(w http.ResponseWriter, r *http.Request, req *gateway.Request) {
+func (d *Door) initialize(w http.ResponseWriter, r *http.Request, req *gateway.Request) {
 	s, answer := d.gw.Initialize(r.Context(), req, newHub())
 	if s != nil {
 		w.Header()[wire.HeaderSession] = []string{s.ID}
@@ -230,7 +242,7 @@ func (d *door) initialize(w http.ResponseWriter, r *http.Request, req *gateway.R
 }
 
 // session finds the session of a request, or answers why there is none.
-func (d *door) session(w http.ResponseWriter, r *http.Request, req *gateway.Request) *gateway.Session {
+func (d *Door) session(w http.ResponseWriter, r *http.Request, req *gateway.Request) *gateway.Session {
 	var id []byte
 	if req.Message.Kind == wire.RequestKind {
 		id = req.Message.ID.In(req.Message.Body)
@@ -251,7 +263,7 @@ func (d *door) session(w http.ResponseWriter, r *http.Request, req *gateway.Requ
 
 // get carries the stream of a session that belongs to no request, or takes up
 // another one behind the event that the client read last.
-func (d *door) get(w http.ResponseWriter, r *http.Request, p crib.Principal) {
+func (d *Door) get(w http.ResponseWriter, r *http.Request, p crib.Principal) {
 	if wire.EraOf(r.Header.Get(wire.HeaderProtocolVersion)) == wire.Modern {
 		w.Header().Set("Allow", "POST")
 		web.WriteRPCError(w, http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "this protocol version has no GET; send subscriptions/listen")
@@ -279,7 +291,7 @@ func (d *door) get(w http.ResponseWriter, r *http.Request, p crib.Principal) {
 		gone = either(r, h.take())
 	}
 	commit(w)
-	at.carry(w, gone, d.keepAlive, s.Version >= wire.Version20251125) //nolint:errcheck // a client that is gone needs no more
+	at.carry(w, gone, d.keepAlive, s.Version >= wire.Version20251125)
 }
 
 // either is closed when the client leaves or taken is closed.
@@ -296,7 +308,7 @@ func either(r *http.Request, taken <-chan struct{}) <-chan struct{} {
 }
 
 // delete ends a session.
-func (d *door) delete(w http.ResponseWriter, r *http.Request, p crib.Principal) {
+func (d *Door) delete(w http.ResponseWriter, r *http.Request, p crib.Principal) {
 	if wire.EraOf(r.Header.Get(wire.HeaderProtocolVersion)) == wire.Modern {
 		w.Header().Set("Allow", "POST")
 		web.WriteRPCError(w, http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "this protocol version has no sessions")

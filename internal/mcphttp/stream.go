@@ -157,9 +157,10 @@ func commit(w http.ResponseWriter) {
 }
 
 // carry writes the stream to a client until the stream is over, gone is closed
-// or the client does not take it. prime sends an event id at the start, from
-// which a client can take the stream up again.
-func (s *stream) carry(w http.ResponseWriter, gone <-chan struct{}, keepAlive time.Duration, prime bool) error {
+// or the client does not take it; it reports whether the client got all of it.
+// prime sends an event id at the start, from which a client can take the
+// stream up again.
+func (s *stream) carry(w http.ResponseWriter, gone <-chan struct{}, keepAlive time.Duration, prime bool) bool {
 	rc := http.NewResponseController(w)
 	beat := time.NewTicker(keepAlive)
 	defer beat.Stop()
@@ -176,12 +177,12 @@ func (s *stream) carry(w http.ResponseWriter, gone <-chan struct{}, keepAlive ti
 		}
 		if len(buf) > 0 {
 			if err := write(w, rc, buf); err != nil {
-				return err
+				return false
 			}
 			buf = buf[:0]
 		}
 		if over {
-			return nil
+			return !s.isLost()
 		}
 		if len(events) > 0 {
 			continue
@@ -189,11 +190,17 @@ func (s *stream) carry(w http.ResponseWriter, gone <-chan struct{}, keepAlive ti
 		select {
 		case <-wake:
 		case <-gone:
-			return nil
+			return false
 		case <-beat.C:
 			buf = wire.AppendComment(buf)
 		}
 	}
+}
+
+func (s *stream) isLost() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lost
 }
 
 func (s *stream) position() int {

@@ -12,7 +12,7 @@ import (
 
 // listTools answers GET /v1/tools: an array of {name, description,
 // parameters}, for clients that call tools without MCP.
-func (d *door) listTools(w http.ResponseWriter, r *http.Request, p crib.Principal) {
+func (d *Door) listTools(w http.ResponseWriter, r *http.Request, p crib.Principal) {
 	out := []byte{'['}
 	for i, t := range d.gw.Tools(r.Context(), p) {
 		if i > 0 {
@@ -36,7 +36,7 @@ func (nowhere) Send([]byte) {}
 
 // callTool answers POST /v1/tools/{name}: the body is the arguments, the
 // answer the result of the call. It is the same call as over MCP.
-func (d *door) callTool(w http.ResponseWriter, r *http.Request, p crib.Principal) {
+func (d *Door) callTool(w http.ResponseWriter, r *http.Request, p crib.Principal) {
 	var buf bytes.Buffer
 	if err := web.ReadBody(w, r, &buf); err != nil {
 		plainError(w, web.Status(err), wire.CodeInvalidRequest, crib.SafeText(err))
