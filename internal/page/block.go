@@ -1,7 +1,6 @@
 package page
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -113,7 +112,7 @@ func CommonFields() []Field[Block] {
 		{"gate", "mapping", "", "Tool pattern to `ask`, `allow` or `deny`. The most specific pattern decides.",
 			mapOf(enum("ask", "allow", "deny")), readGate},
 		{"tools", "list", "every tool", "Patterns of the tools that the crib offers of this server at all; `!` in front leaves out.",
-			listOf(text()), func(d *Decoder, n Node, b *Block) { readPatterns(d, n, "tools", "!", &b.Tools) }},
+			listOf(text()), readTools},
 		{"enabled", "true or false", "true", "`false` switches the server off; it keeps its name.",
 			Schema{"type": "boolean"}, func(d *Decoder, n Node, b *Block) { d.ReadBool(n, "enabled", &b.Enabled) }},
 		{"description", "text", "", "Put before each tool's own description, a blank line between.",
@@ -253,6 +252,14 @@ func CheckPattern(p string) error {
 	return nil
 }
 
+func readTools(d *Decoder, n Node, b *Block) {
+	if n.Kind == List && len(n.Items) == 0 {
+		d.Errorf(n.At, "tools is an empty list: leave it out to offer every tool, or write enabled: false to offer none")
+		return
+	}
+	readPatterns(d, n, "tools", "!", &b.Tools)
+}
+
 // readPatterns reads a list of patterns; each may have prefix in front.
 func readPatterns(d *Decoder, n Node, what, prefix string, to *[]string) {
 	list, ok := d.ReadTexts(n, what)
@@ -345,8 +352,4 @@ func readMay(d *Decoder, n Node, b *Block) {
 	}
 	slices.Sort(may)
 	b.Dialogue.May = slices.Compact(may)
-}
-
-func sortByName(list []NamedTemplate) {
-	slices.SortFunc(list, func(a, b NamedTemplate) int { return cmp.Compare(a.Name, b.Name) })
 }

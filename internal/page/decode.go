@@ -190,27 +190,29 @@ func Nearest(key string, known []string) string {
 	return best
 }
 
-// edits is the Levenshtein distance of a and b, in bytes.
+// edits is the number of characters to add, drop, change or swap with their
+// neighbour that makes a of b (optimal string alignment), in bytes.
 func edits(a, b string) int {
 	const longest = 64 // bytes; no key of ours is longer
-	if len(a) > longest {
+	if len(a) > longest || len(b) > longest {
 		return longest
 	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
+	var d [longest + 1][longest + 1]int // d[i][j]: edits of a[:i] and b[:j]
+	for i := range len(a) + 1 {
+		for j := range len(b) + 1 {
+			if i == 0 || j == 0 {
+				d[i][j] = i + j
+				continue
+			}
+			change := d[i-1][j-1]
+			if a[i-1] != b[j-1] {
 				change++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+			d[i][j] = min(change, d[i-1][j]+1, d[i][j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				d[i][j] = min(d[i][j], d[i-2][j-2]+1)
+			}
 		}
 	}
-	return row[len(b)]
+	return d[len(a)][len(b)]
 }

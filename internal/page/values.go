@@ -12,9 +12,14 @@ import (
 // readHeaders reads header names and their values.
 func readHeaders(d *Decoder, n Node, b *Block) {
 	b.Headers = readValues(d, n, "headers", CheckHeaderName, "Authorization: GH_TOKEN")
-	for i, h := range b.Headers {
-		if i > 0 && strings.EqualFold(h.Name, b.Headers[i-1].Name) {
-			d.Errorf(h.At, "header %s is here twice; upper and lower case are the same in header names", h.Name)
+	CheckTwice(d, b.Headers)
+}
+
+// CheckTwice adds a fault for each header that is there twice. list is sorted.
+func CheckTwice(d *Decoder, list []NamedTemplate) {
+	for i, h := range list {
+		if i > 0 && strings.EqualFold(h.Name, list[i-1].Name) {
+			d.Errorf(h.At, "header %s is here twice; upper and lower case are the same in header names", clip(h.Name))
 		}
 	}
 }
@@ -44,13 +49,19 @@ func readValues(d *Decoder, n Node, what string, checkName func(string) error, e
 	return list
 }
 
+// SortValues sorts by name, so that names that differ only by case are
+// neighbours.
+func SortValues(list []NamedTemplate) {
+	slices.SortStableFunc(list, func(a, b NamedTemplate) int { return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)) })
+}
+
 // readValue reads the value of a header or variable in the notation of pages.
 func readValue(d *Decoder, m Member) (secret.Template, bool) {
 	switch m.Value.Kind {
 	case Text:
 		t, err := secret.ParsePageValue(m.Value.Text)
 		if err != nil {
-			d.Errorf(m.Value.At, "%s: %s", m.Key, err)
+			d.Errorf(m.Value.At, "%s: %s", clip(m.Key), err)
 			return secret.Template{}, false
 		}
 		warnKey(d, m, t)
@@ -58,7 +69,7 @@ func readValue(d *Decoder, m Member) (secret.Template, bool) {
 	case Mapping:
 		return readLiteral(d, m)
 	}
-	d.Errorf(m.Value.At, "%s is %s: write the NAME of a secret in capitals, or { value: \"…\" } for text that is no secret", m.Key, m.Value.Kind)
+	d.Errorf(m.Value.At, "%s is %s: write the NAME of a secret in capitals, or { value: \"…\" } for text that is no secret", clip(m.Key), m.Value.Kind)
 	return secret.Template{}, false
 }
 
@@ -66,15 +77,15 @@ func readValue(d *Decoder, m Member) (secret.Template, bool) {
 func readLiteral(d *Decoder, m Member) (secret.Template, bool) {
 	v, ok := m.Value.Get("value")
 	if !ok || len(m.Value.Members) != 1 {
-		d.Errorf(m.Value.At, "%s: { value: … } with nothing else in it was expected", m.Key)
+		d.Errorf(m.Value.At, "%s: { value: … } with nothing else in it was expected", clip(m.Key))
 		return secret.Template{}, false
 	}
-	text, ok := d.ReadScalar(v, m.Key)
+	text, ok := d.ReadScalar(v, clip(m.Key))
 	if !ok {
 		return secret.Template{}, false
 	}
 	if strings.Contains(text, "${") {
-		d.Warnf(v.At, "%s: nothing is expanded in { value: … }; for a secret, write the text without value:", m.Key)
+		d.Warnf(v.At, "%s: nothing is expanded in { value: … }; for a secret, write the text without value:", clip(m.Key))
 	}
 	t := secret.Literal(text)
 	warnKey(d, m, t)
@@ -85,7 +96,7 @@ func warnKey(d *Decoder, m Member, t secret.Template) {
 	if t.HoldsKey(m.Key) {
 		name := secret.SuggestName(m.Key)
 		d.Warnf(m.Value.At, "%s looks like a key, readable for everybody who reads this page: move it into a store, "+
-			"in the workspace folder with (umask 077; printf %%s '…' > secrets/%s), and write %s here", m.Key, name, name)
+			"in the workspace folder with (umask 077; printf %%s '…' > secrets/%s), and write %s here", clip(m.Key), name, name)
 	}
 }
 
@@ -103,7 +114,7 @@ func CheckHeaderName(name string) error {
 	case !headerName.MatchString(name):
 		return crib.Errorf(crib.Invalid, "%q is not the name of a header", clip(name))
 	case slices.Contains(ownHeaders, lower) || strings.HasPrefix(lower, "mcp-"):
-		return crib.Errorf(crib.Invalid, "header %s is set by the crib itself; take it out", name)
+		return crib.Errorf(crib.Invalid, "header %s is set by the crib itself; take it out", clip(name))
 	}
 	return nil
 }

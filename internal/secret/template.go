@@ -2,6 +2,7 @@ package secret
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/toolcrib/toolcrib/internal/crib"
@@ -46,8 +47,15 @@ func Reference(store, name string) Template {
 
 // Join is the Template that consists of a followed by b.
 func Join(a, b Template) Template {
-	parts := make([]part, 0, len(a.parts)+len(b.parts))
-	return Template{parts: append(append(parts, a.parts...), b.parts...)}
+	var t Template
+	for _, p := range slices.Concat(a.parts, b.parts) {
+		if last := len(t.parts) - 1; last >= 0 && p.ref.Name == "" && t.parts[last].ref.Name == "" {
+			t.parts[last].text += p.text
+			continue
+		}
+		t.parts = append(t.parts, p)
+	}
+	return t
 }
 
 // Refs returns the secrets that t names, in order, each once.
@@ -63,8 +71,17 @@ func (t Template) Refs() []Ref {
 	return refs
 }
 
-// IsLiteral reports whether t names no secret.
-func (t Template) IsLiteral() bool { return len(t.Refs()) == 0 }
+// LiteralText returns the text of t, and false if t names a secret.
+func (t Template) LiteralText() (string, bool) {
+	var b strings.Builder
+	for _, p := range t.parts {
+		if p.ref.Name != "" {
+			return "", false
+		}
+		b.WriteString(p.text)
+	}
+	return b.String(), true
+}
 
 // Source returns t in the notation that ParseToolValue reads: literal text
 // with "$$" for a dollar, and references. It is stable, so it can be digested.
@@ -115,13 +132,17 @@ var (
 // Errors never show the value.
 func ParsePageValue(text string) (Template, error) {
 	if bareName.MatchString(text) {
+		if LooksLikeKey("", text) {
+			return Template{}, crib.Errorf(crib.Invalid, "this looks like a key, where the name of a secret was expected: "+
+				"move it into a store, in the workspace folder with (umask 077; printf %%s '…' > secrets/NAME), and write NAME here")
+		}
 		return Reference(AnyStore, text), nil
 	}
 	t, err := parse(text)
 	if err != nil {
 		return Template{}, err
 	}
-	if t.IsLiteral() {
+	if _, literal := t.LiteralText(); literal {
 		return Template{}, crib.Errorf(crib.Invalid, "plain text is not taken here: write the NAME of a secret in capitals, "+
 			"or { value: … } for text that is no secret, or text with ${ store:NAME } in it")
 	}
@@ -208,14 +229,14 @@ func parse(text string) (Template, error) {
 }
 
 // parseRef reads what stands between the braces. What it shows in errors is a
-// name, or nothing.
+// name in capitals, or nothing.
 func parseRef(inner string) (Ref, error) {
 	store, name, found := strings.Cut(inner, ":")
 	store, name = strings.TrimSpace(store), strings.TrimSpace(name)
 	switch {
-	case !found && shellName.MatchString(inner):
+	case !found && bareName.MatchString(inner):
 		return Ref{}, crib.Errorf(crib.Invalid, "${%s} names no store: write ${ %s:%s } for all stores, or ${ env:%s }", inner, AnyStore, inner, inner)
-	case found && strings.HasPrefix(name, "-") && shellName.MatchString(store):
+	case found && strings.HasPrefix(name, "-") && bareName.MatchString(store):
 		return Ref{}, crib.Errorf(crib.Invalid, "${%s:-…} with a default is not known: write ${ %s:%s } and put the value into a store", store, AnyStore, store)
 	case !found || !storeName.MatchString(store) || name == "" || strings.ContainsAny(name, "${"):
 		return Ref{}, crib.Errorf(crib.Invalid, "a ${…} is not understood: write ${ store:NAME }, such as ${ %s:GH_TOKEN }, or $$ for a dollar", AnyStore)

@@ -19,6 +19,7 @@ func TestParsePageValue(t *testing.T) {
 		{in: "${a:X}${b:Y}", want: "${ a:X }${ b:Y }"},
 		{in: "$$${env:X}$$", want: "$$${ env:X }$$"},
 		{in: "$${LIT} ${env:X}", want: "$${LIT} ${ env:X }"},
+		{in: "AKIAIOSFODNN7EXAMPLE", err: "looks like a key"},
 		{in: "gh_token", err: "{ value: … }"},
 		{in: "8TOKEN", err: "{ value: … }"},
 		{in: "", err: "{ value: … }"},
