@@ -143,6 +143,10 @@ func (s *Server) list(client wire.Era, k Kind) *List {
 	return nil
 }
 
+// Last is the last list of a kind that the server gave to clients of an era,
+// nil if none is known.
+func (s *Server) Last(client wire.Era, k Kind) *List { return s.list(client, k) }
+
 // current reports whether the last list of a kind need not be asked for again.
 func (s *Server) current(client wire.Era, k Kind) bool {
 	s.mu.Lock()

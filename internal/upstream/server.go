@@ -92,7 +92,7 @@ func (s *Server) Name() string { return s.spec.Name }
 // next one.
 func (s *Server) Leg(ctx context.Context, want Want) (Leg, error) {
 	for {
-		sl, err := s.slot(want)
+		sl, probing, err := s.slot(want)
 		if err != nil {
 			return nil, err
 		}
@@ -109,8 +109,8 @@ func (s *Server) Leg(ctx context.Context, want Want) (Leg, error) {
 			continue // it ended since; its slot is gone or going
 		default:
 		}
-		if e := s.EraFor(want.Era); e != "" && sl.leg.Hello().Era != e {
-			continue // the era is known now, and it is another one
+		if probing && want.Share != "" || sl.leg.Hello().Era != s.EraFor(want.Era) {
+			continue // what the server speaks is known now; this leg is not the one
 		}
 		return sl.leg, nil
 	}
@@ -141,12 +141,13 @@ func (s *Server) pick(client wire.Era) wire.Era {
 	return s.eras[0]
 }
 
-// slot finds the slot for want, or starts one.
-func (s *Server) slot(want Want) (*slot, error) {
+// slot finds the slot for want, or starts one. While it is not known what the
+// server speaks there is only one slot, that finds out.
+func (s *Server) slot(want Want) (sl *slot, probing bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, unavailable(s.spec.Name, "was removed or switched off")
+		return nil, false, unavailable(s.spec.Name, "was removed or switched off")
 	}
 	era := s.pick(want.Era)
 	key := slotKey{era, want.Share}
@@ -160,23 +161,23 @@ func (s *Server) slot(want Want) (*slot, error) {
 		select {
 		case <-old.ready:
 		default:
-			return old, nil
+			return old, era == "", nil
 		}
 		if old.err == nil && !ended(old.leg) {
-			return old, nil
+			return old, era == "", nil
 		}
 		if old.err != nil {
 			if time.Now().Before(old.retry) {
-				return old, nil
+				return old, era == "", nil
 			}
 			failures = old.failures
 		}
 	}
-	sl := &slot{ready: make(chan struct{}), failures: failures}
+	sl = &slot{ready: make(chan struct{}), failures: failures}
 	s.slots[key] = sl
 	s.last = State{Phase: Starting, Changed: time.Now()}
 	s.work.Go(func() { s.connect(sl, key, era, want.Declare) })
-	return sl, nil
+	return sl, era == "", nil
 }
 
 func ended(l Leg) bool {

@@ -1,0 +1,369 @@
+// Package app builds a crib of its parts and runs it: built, started,
+// reloaded and stopped in one visible order.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolcrib/toolcrib/internal/auth"
+	"github.com/toolcrib/toolcrib/internal/bridge"
+	"github.com/toolcrib/toolcrib/internal/catalog"
+	"github.com/toolcrib/toolcrib/internal/config"
+	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/gateway"
+	"github.com/toolcrib/toolcrib/internal/mcphttp"
+	"github.com/toolcrib/toolcrib/internal/page"
+	"github.com/toolcrib/toolcrib/internal/secret"
+	"github.com/toolcrib/toolcrib/internal/servers"
+	"github.com/toolcrib/toolcrib/internal/store"
+	"github.com/toolcrib/toolcrib/internal/upstream"
+	"github.com/toolcrib/toolcrib/internal/web"
+	"github.com/toolcrib/toolcrib/internal/wire"
+)
+
+// Drain is how long requests may go on when the crib is told to stop.
+const Drain = 30 * time.Second
+
+// LocalToken is the name of the token for this machine's own use: the command
+// line and `toolcrib connect`.
+const LocalToken = "local"
+
+// Options build an App.
+type Options struct {
+	Load    config.Options // read again at each reload
+	Log     *slog.Logger   // nil logs nothing; secrets are hidden in what it writes
+	Version string
+	Environ []string // of the crib; a child gets a choice of it
+	// FreePort takes another port when the configured one is taken.
+	FreePort bool
+	Drain    time.Duration // 0 is Drain
+}
+
+// App is a running crib.
+type App struct {
+	opts     Options
+	log      *slog.Logger
+	redactor secret.Redactor
+	started  time.Time
+
+	folder  *store.Folder
+	lock    *store.Lock
+	auth    *auth.Registry
+	cat     *catalog.Catalog
+	gw      *gateway.Gateway
+	door    *mcphttp.Door
+	front   net.Listener
+	op      net.Listener
+	current atomic.Pointer[state]
+	reload  sync.Mutex // held while a configuration is loaded
+}
+
+// state is what one load of the configuration brought. It is not changed.
+type state struct {
+	config *config.Config
+	stores *secret.Stores
+	set    servers.Set
+	faults []page.Fault
+}
+
+// New builds a crib and takes its data folder and its address. Nothing is
+// served before Run. A fault in toolcrib.yaml itself is an error; a fault in
+// one server's definition costs that server.
+func New(o Options) (a *App, err error) {
+	a = &App{opts: o, started: time.Now()}
+	a.log = o.Log
+	if a.log == nil {
+		a.log = slog.New(slog.DiscardHandler)
+	}
+	a.log = slog.New(secret.NewHandler(a.log.Handler(), &a.redactor))
+	defer func() {
+		if err != nil {
+			a.release()
+		}
+	}()
+	st, err := a.load()
+	if err != nil {
+		return nil, err
+	}
+	a.current.Store(st)
+	if err := a.openState(st); err != nil {
+		return nil, err
+	}
+	if err := a.build(); err != nil {
+		return nil, err
+	}
+	if err := a.listen(st); err != nil {
+		return nil, err
+	}
+	a.cat.Apply(st.set.All())
+	return a, nil
+}
+
+// load reads configuration and definitions.
+func (a *App) load() (*state, error) {
+	cfg, faults := config.Load(a.opts.Load)
+	if err := firstError(faults); err != nil {
+		return nil, err
+	}
+	stores, err := secret.NewStores(secret.Options{Specs: cfg.Secrets, Dir: cfg.Workspace, LookupEnv: a.opts.Load.LookupEnv, Redactor: &a.redactor})
+	if err != nil {
+		return nil, err
+	}
+	set, more := servers.Load(cfg.Definitions())
+	for _, f := range more {
+		a.log.Warn(f.String())
+	}
+	return &state{config: cfg, stores: stores, set: set, faults: append(faults, more...)}, nil
+}
+
+func firstError(faults []page.Fault) error {
+	var lines []string
+	for _, f := range faults {
+		if f.Severity == page.Error {
+			lines = append(lines, f.String())
+		}
+	}
+	if lines == nil {
+		return nil
+	}
+	return crib.Errorf(crib.Invalid, "%s", strings.Join(lines, "\n"))
+}
+
+// openState takes the data folder, for this process alone.
+func (a *App) openState(st *state) (err error) {
+	if a.folder, err = store.Open(st.config.Data); err != nil {
+		return err
+	}
+	if a.lock, err = a.folder.Lock(); err != nil {
+		return err
+	}
+	if a.auth, err = auth.New(auth.Options{Store: a.folder.NewTokens(), Anonymous: st.config.Anonymous}); err != nil {
+		return err
+	}
+	return a.ensureLocalToken()
+}
+
+// ensureLocalToken makes sure that the command line of this user can call.
+func (a *App) ensureLocalToken() error {
+	text, err := a.folder.LocalToken()
+	if err == nil {
+		if name, ok := a.auth.Lookup(text); ok && name == LocalToken {
+			return nil
+		}
+	}
+	if text, err = a.auth.Create(LocalToken); err != nil {
+		return err
+	}
+	return a.folder.SaveLocalToken(text)
+}
+
+func (a *App) build() error {
+	key, err := a.folder.SealingKey()
+	if err != nil {
+		return err
+	}
+	sealer, err := bridge.NewSealer(key[:])
+	if err != nil {
+		return err
+	}
+	a.cat = catalog.New(catalog.Options{
+		Store:   a.folder.Lists(),
+		Connect: a.credentials,
+		Fake:    a.opts.Load.Getenv("TOOLCRIB_PROVIDERS") == "fake",
+		Log:     a.log,
+		Other:   func(server string, m wire.Message) { a.gw.Told(server, m) },
+		Upstream: upstream.Options{
+			Log: a.log, Redact: a.redactor.RedactString, Environ: a.opts.Environ, Version: a.opts.Version,
+		},
+	})
+	a.gw, err = gateway.New(gateway.Options{Catalog: a.cat, Sealer: sealer, Version: a.opts.Version, Log: a.log})
+	return err
+}
+
+// credentials resolves the secrets of a definition, at connect time. The
+// stores tell the redactor of each one.
+func (a *App) credentials(ctx context.Context, def *servers.Definition) (upstream.Credentials, error) {
+	stores := a.current.Load().stores
+	creds := upstream.Credentials{Header: make(http.Header)}
+	for _, h := range def.Headers {
+		v, err := stores.ResolveHeader(ctx, h.Name, h.Value)
+		if err != nil {
+			return creds, fmt.Errorf("header %s of server %s: %w", h.Name, def.Name, err)
+		}
+		creds.Header.Set(h.Name, withScheme(h.Name, v.Reveal()))
+	}
+	for _, e := range def.Env {
+		v, err := stores.ResolveEnv(ctx, e.Name, e.Value)
+		if err != nil {
+			return creds, fmt.Errorf("variable %s of server %s: %w", e.Name, def.Name, err)
+		}
+		creds.Env = append(creds.Env, e.Name+"="+v.Reveal())
+	}
+	return creds, nil
+}
+
+// withScheme makes a bare token in Authorization a bearer token.
+func withScheme(header, value string) string {
+	if strings.EqualFold(header, "Authorization") && !strings.Contains(value, " ") {
+		return "Bearer " + value
+	}
+	return value
+}
+
+// listen takes the address for clients and the socket for operators.
+func (a *App) listen(st *state) error {
+	l, err := net.Listen("tcp", st.config.Listen)
+	if err != nil && a.opts.FreePort {
+		host, _, splitErr := net.SplitHostPort(st.config.Listen)
+		if splitErr == nil {
+			l, err = net.Listen("tcp", net.JoinHostPort(host, "0"))
+		}
+	}
+	if err != nil {
+		return crib.Errorf(crib.Unavailable, "cannot listen on %s: %s; another program may have it: choose another address with --listen or listen: in toolcrib.yaml", st.config.Listen, listenText(err))
+	}
+	a.front = l
+	if a.op, err = listenOperator(a.folder.Path()); err != nil {
+		return err
+	}
+	return a.lock.Announce(l.Addr().String())
+}
+
+func listenText(err error) string {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Err.Error()
+	}
+	return err.Error()
+}
+
+// Addr is where clients reach the crib, as host:port.
+func (a *App) Addr() string { return a.front.Addr().String() }
+
+// Redactor hides every secret that was resolved so far.
+func (a *App) Redactor() *secret.Redactor { return &a.redactor }
+
+// Reload reads configuration, definitions and tokens again and makes them
+// those of the crib, whole or not at all. The address and the stores of a
+// running crib stay as they are.
+func (a *App) Reload() error {
+	a.reload.Lock()
+	defer a.reload.Unlock()
+	if err := a.auth.Reload(); err != nil {
+		return err
+	}
+	st, err := a.load()
+	if err != nil {
+		a.log.Error("reload refused; what was loaded before stays", "err", err)
+		return err
+	}
+	a.current.Store(st)
+	a.cat.Apply(st.set.All())
+	a.log.Info("reloaded", "servers", len(st.set.All()))
+	return nil
+}
+
+// Run serves until ctx ends, then lets open requests finish for Drain.
+func (a *App) Run(ctx context.Context) error {
+	defer a.release()
+	handler, err := a.handler()
+	if err != nil {
+		return err
+	}
+	front, op := web.Server(handler, a.log), a.operatorServer()
+	failed := make(chan error, 2)
+	go func() { failed <- serve(front, a.front) }()
+	go func() { failed <- serve(op, a.op) }()
+	a.log.Info("serving", "address", a.Addr(), "servers", len(a.cat.Servers()))
+	select {
+	case <-ctx.Done():
+		err = nil
+	case err = <-failed:
+		failed <- nil // its slot, for the wait below
+	}
+	a.stop(front, op)
+	for range 2 {
+		err = errors.Join(err, <-failed)
+	}
+	return err
+}
+
+func serve(s *http.Server, l net.Listener) error {
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// stop takes no new requests, ends what is only a stream, waits for calls, and
+// cuts what is left after the drain time.
+func (a *App) stop(front, op *http.Server) {
+	drain := a.opts.Drain
+	if drain == 0 {
+		drain = Drain
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), drain)
+	defer cancel()
+	a.gw.Drain()
+	if err := front.Shutdown(ctx); err != nil {
+		a.log.Warn("requests were cut because they did not end in time", "limit", drain)
+		front.Close() //nolint:errcheck // nothing is left to be done about it
+	}
+	op.Close() //nolint:errcheck // likewise
+	a.gw.Close()
+	a.door.Wait()
+}
+
+// release gives back everything that New took.
+func (a *App) release() {
+	if a.gw != nil {
+		a.gw.Close()
+	}
+	if a.cat != nil {
+		a.cat.Close()
+	}
+	if a.front != nil {
+		a.front.Close() //nolint:errcheck // may be closed already
+	}
+	if a.op != nil {
+		a.op.Close() //nolint:errcheck // likewise
+	}
+	if a.lock != nil {
+		a.lock.Unlock() //nolint:errcheck // the system frees it with the process
+	}
+	if a.folder != nil {
+		a.folder.Close() //nolint:errcheck // nothing was left unwritten
+	}
+}
+
+// handler is everything that clients reach.
+func (a *App) handler() (http.Handler, error) {
+	cfg := a.current.Load().config
+	door, err := mcphttp.New(mcphttp.Options{Gateway: a.gw, Auth: a.auth, Log: a.log})
+	if err != nil {
+		return nil, err
+	}
+	guard, err := web.Guard(web.Options{AllowedHosts: cfg.AllowedHosts, AllowedOrigins: cfg.AllowedOrigins})
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	a.door = door
+	mux.Handle("/v1/", door)
+	for _, path := range []string{"GET /healthz", "GET /readyz"} {
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			w.Write([]byte("ok\n")) //nolint:errcheck // a client that is gone needs no answer
+		})
+	}
+	return web.Recover(a.log)(web.SecurityHeaders(guard(mux))), nil
+}
