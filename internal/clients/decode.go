@@ -28,13 +28,23 @@ func decodeWith(r *reader, plainURL Transport) {
 	r.entry.URL = r.textValue("httpUrl", "serverUrl", "url")
 	r.entry.Headers = r.pairs("header", "headers")
 	r.entry.Disabled = r.flag("disabled", false) || !r.flag("enabled", true)
-	if settings, _ := r.take("settings"); settings != nil {
-		r.problem("an extension of the editor runs this server; add it to the crib by its own command")
-	}
+	r.settings()
 	if path := r.text("envFile"); path != "" {
 		r.problem("envFile is not carried over; put the variables of %s into secrets", path)
 	}
 	r.transport(r.text("type", "transport"), plainURL)
+}
+
+// settings are what Zed hands to the extension that runs a server.
+func (r *reader) settings() {
+	v, _ := r.take("settings")
+	found, _ := v.(map[string]any)
+	switch {
+	case v != nil && len(r.entry.Command)+len(r.entry.URL) == 0:
+		r.problem("an extension of the editor runs this server; add it to the crib by its own command")
+	case len(found) > 0:
+		r.problem("settings is not carried over")
+	}
 }
 
 // unfoldCommand reads an older form of Zed, which keeps the whole command in
@@ -104,7 +114,7 @@ func (r *reader) forwarded() []KV {
 			}
 		}
 		if !isText || !varName.MatchString(name) {
-			r.problem("env_vars: %v is not the name of a variable", item)
+			r.problem("env_vars has an item that is not the name of a variable")
 			continue
 		}
 		kvs = append(kvs, KV{name, Variable(name)})
@@ -119,7 +129,7 @@ func (r *reader) headersFromVariables() []KV {
 	for _, header := range slices.Sorted(maps.Keys(found)) {
 		name, ok := found[header].(string)
 		if !ok || !varName.MatchString(name) {
-			r.problem("header %s: %v is not the name of a variable", header, found[header])
+			r.problem("header %s: env_http_headers does not name a variable", header)
 			continue
 		}
 		kvs = append(kvs, KV{header, Variable(name)})

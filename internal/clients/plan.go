@@ -292,9 +292,15 @@ func (s *server) mentioned(name string) bool {
 	return slices.ContainsFunc(s.out.Problems, func(p string) bool { return strings.HasSuffix(p, " the secret "+name) })
 }
 
+// credentials matches a text for an Authorization header, wherever it stands.
+var credentials = regexp.MustCompile(`^(?i:Bearer|Basic|Token)[ \t]+\S`)
+
 func (s *server) looksLikeKey(name, value string) bool {
-	if value == "" {
+	switch {
+	case value == "":
 		return false
+	case credentials.MatchString(value):
+		return true
 	}
 	return s.opts.LooksLikeKey == nil || s.opts.LooksLikeKey(name, value)
 }

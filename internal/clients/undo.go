@@ -135,10 +135,22 @@ func (s step) merge(now []byte) ([]byte, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	if s.before == nil && len(doc.Tree()) == 0 {
+	if s.before == nil && hollow(doc.Tree()) {
 		return nil, m.done(), nil
 	}
 	return m.now, m.done(), nil
+}
+
+// hollow reports whether there is nothing in a table but empty tables, such as
+// the commit leaves of a file that it made.
+func hollow(tree map[string]any) bool {
+	for _, v := range tree {
+		inner, ok := v.(map[string]any)
+		if !ok || !hollow(inner) {
+			return false
+		}
+	}
+	return true
 }
 
 func (m *merge) done() string {
