@@ -25,7 +25,7 @@ var registration = clients.Registration{
 }
 
 // machine is a home folder with the files of all nine clients, and a project.
-func machine(t *testing.T) clients.Env {
+func machine(t testing.TB) clients.Env {
 	t.Helper()
 	root := t.TempDir()
 	env := clients.Env{Home: filepath.Join(root, "home"), Dir: filepath.Join(root, "project"), GOOS: "linux"}
@@ -40,7 +40,7 @@ func machine(t *testing.T) clients.Env {
 	return env
 }
 
-func emptyMachine(t *testing.T) clients.Env {
+func emptyMachine(t testing.TB) clients.Env {
 	t.Helper()
 	root := t.TempDir()
 	env := clients.Env{Home: filepath.Join(root, "home"), Dir: filepath.Join(root, "project"), GOOS: "linux"}
@@ -52,7 +52,7 @@ func emptyMachine(t *testing.T) clients.Env {
 	return env
 }
 
-func read(t *testing.T, path string) []byte {
+func read(t testing.TB, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -61,7 +61,7 @@ func read(t *testing.T, path string) []byte {
 	return data
 }
 
-func write(t *testing.T, path, content string, mode fs.FileMode) {
+func write(t testing.TB, path, content string, mode fs.FileMode) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
@@ -174,9 +174,9 @@ func TestReadUnderstandsEveryClient(t *testing.T) {
 
 func TestRegisterThenUnregisterLeavesEveryByte(t *testing.T) {
 	for _, c := range clients.All() {
-		for name, make := range map[string]func(*testing.T) clients.Env{"in use": machine, "new": emptyMachine} {
+		for name, fill := range map[string]func(testing.TB) clients.Env{"in use": machine, "new": emptyMachine} {
 			t.Run(c.ID()+" "+name, func(t *testing.T) {
-				env := make(t)
+				env := fill(t)
 				r := registration
 				r.Name = "crib_under-test"
 				before := snapshot(t, env)
@@ -249,9 +249,9 @@ func isRegistered(t *testing.T, c *clients.Client, env clients.Env, r clients.Re
 }
 
 func TestReplaceLeavesTheCribAloneAndUndoRestores(t *testing.T) {
-	for name, make := range map[string]func(*testing.T) clients.Env{"in use": machine, "new": emptyMachine} {
+	for name, fill := range map[string]func(testing.TB) clients.Env{"in use": machine, "new": emptyMachine} {
 		t.Run(name, func(t *testing.T) {
-			env := make(t)
+			env := fill(t)
 			before := snapshot(t, env)
 			backups := filepath.Join(t.TempDir(), "state", "undo")
 			for _, c := range clients.All() {
@@ -560,8 +560,8 @@ func FuzzRegisterInCodex(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
+	env := emptyMachine(f)
 	f.Fuzz(func(t *testing.T, name, config string) {
-		env := emptyMachine(t)
 		write(t, filepath.Join(env.Home, ".codex/config.toml"), config, 0o600)
 		before, err := codex.Read(env)
 		if err != nil {

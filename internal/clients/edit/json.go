@@ -313,8 +313,9 @@ func (d *JSON) bytes() []byte {
 	return append(append([]byte{}, d.mark...), d.src...)
 }
 
-// undone looks for what the document was before set added its entry: the first
-// candidate from which set would make exactly this document.
+// undone looks for what the document was before Set added its only entry: the
+// first candidate from which Set would make exactly this document. Without one,
+// the table is closed over the blanks that plain leaves in it.
 func (d *JSON) undone(chain []object, path []string, name string, value any, plain []byte) []byte {
 	start, end := d.root.StartOffset, d.root.EndOffset
 	candidates := [][]byte{
@@ -329,7 +330,8 @@ func (d *JSON) undone(chain []object, path []string, name string, value any, pla
 		}
 	}
 	owner := chain[len(path)]
-	candidates = append(candidates, d.splice(splice{owner.open, owner.close, ""}))
+	closed := d.splice(splice{owner.open, owner.close, ""})
+	candidates = append(candidates, closed, plain)
 	whole := d.bytes()
 	for _, c := range candidates {
 		before, err := ParseJSON(d.path, c)
@@ -339,6 +341,11 @@ func (d *JSON) undone(chain []object, path []string, name string, value any, pla
 		if again, err := before.put(path, name, value); err == nil && bytes.Equal(again, whole) {
 			return c
 		}
+	}
+	entry := owner.Members[0]
+	around := slices.Concat(d.src[owner.open:entry.Name.StartOffset], d.src[entry.Value.EndOffset:owner.close])
+	if len(bytes.Trim(around, blanks+",")) == 0 {
+		return closed
 	}
 	return plain
 }
