@@ -157,52 +157,54 @@ func TestCommitWritesThroughLinks(t *testing.T) {
 	}
 }
 
-// since is what somebody else does to a file between Commit and Undo.
+func replacing(old, with string) func(string) string {
+	return func(s string) string { return strings.Replace(s, old, with, 1) }
+}
+
+var undoCases = []struct {
+	name   string
+	client string
+	before string              // "" for no file
+	act    string              // register or replace
+	since  func(string) string // what somebody else does between Commit and Undo
+	want   string              // "" for no file
+	say    string
+}{
+	{
+		"another entry came", "gemini-cli", "{\n  \"mcpServers\": {\n    \"a\": {\"command\": \"x\"}\n  }\n}\n", "register",
+		replacing(`"a": {"command": "x"}`, `"a": {"command": "x"}, "b": {"command": "y"}`),
+		"{\n  \"mcpServers\": {\n    \"a\": {\"command\": \"x\"}, \"b\": {\"command\": \"y\"}\n  }\n}\n", "taken out: toolcrib",
+	},
+	{
+		"a setting came", "gemini-cli", "{\n  \"mcpServers\": {\n    \"a\": {\"command\": \"x\"},\n    \"b\": {\"command\": \"y\"}\n  }\n}\n", "replace",
+		replacing("{\n", "{\n  \"theme\": 1,\n"),
+		"{\n  \"theme\": 1,\n  \"mcpServers\": {\n    \"a\": {\"command\": \"x\"},\n    \"b\": {\"command\": \"y\"}\n  }\n}\n", "taken out: toolcrib; put back: a, b",
+	},
+	{
+		"somebody put another in its place", "gemini-cli", `{"mcpServers": {"a": {"command": "x"}}}`, "replace",
+		replacing(`{"toolcrib"`, `{"a": {"command": "mine"}, "toolcrib"`),
+		`{"mcpServers": {"a": {"command": "mine"}}}`, "taken out: toolcrib; left as they are: a",
+	},
+	{
+		"our entry is gone", "gemini-cli", `{"mcpServers": {"a": {"command": "x"}}}`, "register",
+		func(string) string { return `{"mcpServers": {"b": {"command": "y"}}}` },
+		`{"mcpServers": {"b": {"command": "y"}}}`, "nothing of it was left",
+	},
+	{
+		"a new file was added to", "gemini-cli", "", "register", replacing("{\n", "{\n\t\"theme\": 1,\n"), "{\n\t\"theme\": 1\n}\n", "taken out: toolcrib",
+	},
+	{
+		"a new file was laid out anew", "gemini-cli", "", "register", func(s string) string { return strings.ReplaceAll(s, "\t", "   ") }, "", "taken out: toolcrib",
+	},
+	{
+		"TOML", "codex", "# mine\n[mcp_servers.a]\ncommand = 'x'\n[mcp_servers.a.env]\nK = 'v'\n", "replace",
+		func(s string) string { return s + "\n[projects.x]\ntrust_level = 'trusted'\n" },
+		"# mine\n\n[projects.x]\ntrust_level = 'trusted'\n\n[mcp_servers.a]\ncommand = 'x'\n[mcp_servers.a.env]\nK = 'v'\n", "taken out: toolcrib; put back: a",
+	},
+}
+
 func TestUndoAfterSomebodyElse(t *testing.T) {
-	replace := func(old, with string) func(string) string {
-		return func(s string) string { return strings.Replace(s, old, with, 1) }
-	}
-	for _, c := range []struct {
-		name   string
-		client string
-		before string // "" for no file
-		act    string // register or replace
-		since  func(string) string
-		want   string // "" for no file
-		say    string
-	}{
-		{
-			"another entry came", "gemini-cli", "{\n  \"mcpServers\": {\n    \"a\": {\"command\": \"x\"}\n  }\n}\n", "register",
-			replace(`"a": {"command": "x"}`, `"a": {"command": "x"}, "b": {"command": "y"}`),
-			"{\n  \"mcpServers\": {\n    \"a\": {\"command\": \"x\"}, \"b\": {\"command\": \"y\"}\n  }\n}\n", "taken out: toolcrib",
-		},
-		{
-			"a setting came", "gemini-cli", "{\n  \"mcpServers\": {\n    \"a\": {\"command\": \"x\"},\n    \"b\": {\"command\": \"y\"}\n  }\n}\n", "replace",
-			replace("{\n", "{\n  \"theme\": 1,\n"),
-			"{\n  \"theme\": 1,\n  \"mcpServers\": {\n    \"a\": {\"command\": \"x\"},\n    \"b\": {\"command\": \"y\"}\n  }\n}\n", "taken out: toolcrib; put back: a, b",
-		},
-		{
-			"somebody put another in its place", "gemini-cli", `{"mcpServers": {"a": {"command": "x"}}}`, "replace",
-			replace(`{"toolcrib"`, `{"a": {"command": "mine"}, "toolcrib"`),
-			`{"mcpServers": {"a": {"command": "mine"}}}`, "taken out: toolcrib; left as they are: a",
-		},
-		{
-			"our entry is gone", "gemini-cli", `{"mcpServers": {"a": {"command": "x"}}}`, "register",
-			func(string) string { return `{"mcpServers": {"b": {"command": "y"}}}` },
-			`{"mcpServers": {"b": {"command": "y"}}}`, "nothing of it was left",
-		},
-		{
-			"a new file was added to", "gemini-cli", "", "register", replace("{\n", "{\n\t\"theme\": 1,\n"), "{\n\t\"theme\": 1\n}\n", "taken out: toolcrib",
-		},
-		{
-			"a new file was laid out anew", "gemini-cli", "", "register", func(s string) string { return strings.ReplaceAll(s, "\t", "   ") }, "", "taken out: toolcrib",
-		},
-		{
-			"TOML", "codex", "# mine\n[mcp_servers.a]\ncommand = 'x'\n[mcp_servers.a.env]\nK = 'v'\n", "replace",
-			func(s string) string { return s + "\n[projects.x]\ntrust_level = 'trusted'\n" },
-			"# mine\n\n[projects.x]\ntrust_level = 'trusted'\n\n[mcp_servers.a]\ncommand = 'x'\n[mcp_servers.a.env]\nK = 'v'\n", "taken out: toolcrib; put back: a",
-		},
-	} {
+	for _, c := range undoCases {
 		t.Run(c.name, func(t *testing.T) {
 			env := emptyMachine(t)
 			env.Dir = ""

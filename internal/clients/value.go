@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -216,7 +217,7 @@ func inputReference(id string, in surroundings) ([]Part, string) {
 		return []Part{{Text: in.inputs[id].fallback}}, ""
 	}
 	name := upperName(id)
-	return []Part{{Var: name}}, "the editor asks for “" + id + "” and keeps the answer; give it to the crib as the secret " + name
+	return []Part{{Var: name}}, fmt.Sprintf("the editor asks for %q and keeps the answer; give it to the crib as the secret %s", id, name)
 }
 
 // upperName makes a secret or variable name of any text: capital letters,
