@@ -178,15 +178,24 @@ func (l *httpLeg) discover(ctx context.Context) verdict {
 	reply, err := l.Do(ctx, l.declare.request(wire.Modern, l.opts.Version, "server/discover", ""), Nobody{})
 	var status *statusError
 	switch {
-	case errors.As(err, &status) && status.status != http.StatusProxyAuthRequired && status.status != http.StatusRequestTimeout:
+	case errors.As(err, &status) && saysLegacy(status.status):
 		return verdict{eras: []wire.Era{wire.Legacy}}
 	case err != nil:
 		return verdict{err: err}
-	}
-	if reply.Message.Error.OK() && reply.Status >= 500 || reply.Status == http.StatusTooManyRequests || reply.Status == http.StatusRequestTimeout {
-		return verdict{err: unavailable(l.spec.Name, "answered HTTP %d", reply.Status)}
+	case reply.Status/100 != 2 && !(reply.Message.Error.OK() && saysLegacy(reply.Status)):
+		return verdict{err: unavailable(l.spec.Name, "answered server/discover with HTTP %d", reply.Status)}
 	}
 	return judge(l.spec.Name, reply.Message)
+}
+
+// saysLegacy reports whether a status can be a legacy server's refusal of a
+// request it does not know.
+func saysLegacy(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return false
+	}
+	return status/100 == 4
 }
 
 // initialize opens a legacy session (2025-11-25, Lifecycle, Initialization).
