@@ -108,27 +108,27 @@ type Dialogue struct {
 func CommonFields() []Field[Block] {
 	return []Field[Block]{
 		{"trust", "mapping", "", "Tool pattern to `never` (run without asking) or `always` (ask a person each time).",
-			mapOf(enum("always", "never")), readTrust},
+			MapSchema(WordSchema("always", "never")), readTrust},
 		{"gate", "mapping", "", "Tool pattern to `ask`, `allow` or `deny`. The most specific pattern decides.",
-			mapOf(enum("ask", "allow", "deny")), readGate},
+			MapSchema(WordSchema("ask", "allow", "deny")), readGate},
 		{"tools", "list", "every tool", "Patterns of the tools that the crib offers of this server at all; `!` in front leaves out.",
-			listOf(text()), readTools},
+			ListSchema(TextSchema()), readTools},
 		{"enabled", "true or false", "true", "`false` switches the server off; it keeps its name.",
-			Schema{"type": "boolean"}, func(d *Decoder, n Node, b *Block) { d.ReadBool(n, "enabled", &b.Enabled) }},
+			BoolSchema(), func(d *Decoder, n Node, b *Block) { d.ReadBool(n, "enabled", &b.Enabled) }},
 		{"description", "text", "", "Put before each tool's own description, a blank line between.",
-			text(), func(d *Decoder, n Node, b *Block) { b.Description, _ = d.ReadText(n, "description") }},
+			TextSchema(), func(d *Decoder, n Node, b *Block) { b.Description, _ = d.ReadText(n, "description") }},
 		{"era", "word", "auto", "The family of protocol versions: `auto` finds out, `modern` is 2026-07-28, `legacy` is all before it.",
-			enum("auto", "modern", "legacy"), readEra},
+			WordSchema("auto", "modern", "legacy"), readEra},
 		{"timeout", "time", "60s", "How long one call may take, from 1s to 24h.",
-			text(), func(d *Decoder, n Node, b *Block) { d.ReadDuration(n, "timeout", MinTimeout, MaxTimeout, &b.Timeout) }},
+			TextSchema(), func(d *Decoder, n Node, b *Block) { d.ReadDuration(n, "timeout", MinTimeout, MaxTimeout, &b.Timeout) }},
 		{"inherit", "none or list", "", "Commands only. What of the crib's own environment the command gets: `none` is only PATH, a list adds variables to the usual ones.",
-			anyOf(enum("none"), listOf(text())), readInherit},
+			AnySchema(WordSchema("none"), ListSchema(TextSchema())), readInherit},
 		{"methods", "list", "none", "Patterns of vendor methods that are let through, such as `vendor/*`.",
-			listOf(text()), readMethods},
+			ListSchema(TextSchema()), readMethods},
 		{"share", "word", "server", "Who shares a connection: `server` is everybody, `principal` gives one to each caller, `session` one to each session.",
-			enum("server", "principal", "session"), readShare},
+			WordSchema("server", "principal", "session"), readShare},
 		{"may", "list", "[elicitation, roots]", "What the server may ask of a client: `elicitation`, `roots`, `sampling`.",
-			listOf(enum(MayElicitation, MayRoots, MaySampling)), readMay},
+			ListSchema(WordSchema(MayElicitation, MayRoots, MaySampling)), readMay},
 		NotYet[Block]("roles"),
 		NotYet[Block]("review"),
 		NotYet[Block]("handover"),
@@ -144,9 +144,9 @@ func BlockFields() []Field[Block] {
 		{"transport", "mapping", "", "How the server is reached: `{ http: URL }`, `{ stdio: 'command args…' }` or `{ command: program, args: [list], cwd: folder }`. Required.",
 			transportSchema(), readTransport},
 		{"headers", "mapping", "", "HTTP only. Header to value; `Authorization` without a scheme is sent as Bearer.",
-			mapOf(valueSchema()), readHeaders},
+			MapSchema(valueSchema()), readHeaders},
 		{"env", "mapping", "", "Commands only. Variable to value.",
-			mapOf(valueSchema()), readEnv},
+			MapSchema(valueSchema()), readEnv},
 	}, CommonFields()...)
 }
 
@@ -164,13 +164,15 @@ func ReadBlock(d *Decoder, n Node, what string) Block {
 		d.Errorf(n.At, "%s has no transport: write { http: URL }, { stdio: 'command args…' } or { command: program, args: [list] }", what)
 	}
 	if !Faulty(d.Faults[before:]) {
-		CheckBlock(d, n, b)
+		transport, _ := n.Get("transport")
+		CheckBlock(d, n, transport.At, b)
 	}
 	return b
 }
 
-// CheckBlock adds what is wrong with b, read from n, as a whole.
-func CheckBlock(d *Decoder, n Node, b Block) {
+// CheckBlock adds what is wrong with b, read from n, as a whole. at is the
+// place of its transport.
+func CheckBlock(d *Decoder, n Node, at Place, b Block) {
 	for _, key := range []string{"env", "inherit"} {
 		if v, ok := n.Get(key); ok && b.Transport.IsHTTP() {
 			d.Errorf(v.At, "%s is for servers that are started by a command; this one is reached by URL", key)
@@ -178,10 +180,6 @@ func CheckBlock(d *Decoder, n Node, b Block) {
 	}
 	if v, ok := n.Get("headers"); ok && !b.Transport.IsHTTP() {
 		d.Errorf(v.At, "headers are for servers that are reached by URL; give a command its secrets under env")
-	}
-	at := n.At
-	if v, ok := n.Get("transport"); ok {
-		at = v.At
 	}
 	if b.Transport.IsHTTP() {
 		warnUnencrypted(d, at, b)
@@ -206,7 +204,7 @@ func readGates(d *Decoder, n Node, key string, words map[string]crib.Effect, b *
 	for _, m := range n.Members {
 		effect, ok := words[m.Value.Text]
 		if !ok || m.Value.Kind != Text {
-			d.Errorf(m.Value.At, "%s of %q: %s was expected", key, clip(m.Key), wordList(words))
+			d.Errorf(m.Value.At, "%s of %q: %s was expected", key, Clip(m.Key), wordList(words))
 			continue
 		}
 		if err := CheckPattern(m.Key); err != nil {
@@ -220,12 +218,12 @@ func readGates(d *Decoder, n Node, key string, words map[string]crib.Effect, b *
 func addGate(d *Decoder, m Member, g Gate, b *Block) {
 	if i := slices.IndexFunc(b.Gates, func(o Gate) bool { return o.Pattern == g.Pattern }); i >= 0 {
 		if b.Gates[i].Effect != g.Effect {
-			d.Errorf(m.At, "trust and gate say different things about %q: keep one of them", clip(g.Pattern))
+			d.Errorf(m.At, "trust and gate say different things about %q: keep one of them", Clip(g.Pattern))
 		}
 		return
 	}
 	if g.Effect == crib.Allow {
-		d.Warnf(m.Value.At, "tools that match %q run without asking anybody", clip(g.Pattern))
+		d.Warnf(m.Value.At, "tools that match %q run without asking anybody", Clip(g.Pattern))
 	}
 	b.Gates = append(b.Gates, g)
 }
@@ -247,7 +245,7 @@ func CheckPattern(p string) error {
 		return crib.Errorf(crib.Invalid, "a pattern has 1 to %d characters", MaxPattern)
 	}
 	if strings.ContainsFunc(p, func(c rune) bool { return c <= ' ' || c == 0x7f }) {
-		return crib.Errorf(crib.Invalid, "pattern %q: spaces and control characters are in no name", clip(p))
+		return crib.Errorf(crib.Invalid, "pattern %q: spaces and control characters are in no name", Clip(p))
 	}
 	return nil
 }
@@ -279,7 +277,7 @@ func readMethods(d *Decoder, n Node, b *Block) {
 	readPatterns(d, n, "methods", "", &b.Methods)
 	for i, p := range b.Methods {
 		if CoreMethod(strings.TrimSuffix(p, "*")) {
-			d.Errorf(n.Items[i].At, "methods: %q is part of the protocol, and the crib handles it itself; list vendor methods only", clip(p))
+			d.Errorf(n.Items[i].At, "methods: %q is part of the protocol, and the crib handles it itself; list vendor methods only", Clip(p))
 		}
 	}
 }

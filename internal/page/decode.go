@@ -55,7 +55,7 @@ func ReadMapping[T any](d *Decoder, n Node, what string, table []Field[T], to *T
 	for _, m := range n.Members {
 		f, ok := lookup(table, m.Key)
 		if !ok {
-			d.Errorf(m.At, "%s has no key %q%s; its keys are: %s", what, clip(m.Key), didYouMean(m.Key, table), names(table))
+			d.Errorf(m.At, "%s has no key %q%s; its keys are: %s", what, Clip(m.Key), didYouMean(m.Key, table), names(table))
 			continue
 		}
 		f.Read(d, m.Value, to)
@@ -90,6 +90,15 @@ func didYouMean[T any](key string, table []Field[T]) string {
 		return fmt.Sprintf(" (did you mean %q?)", near)
 	}
 	return ""
+}
+
+// Within makes of fields of a T fields of a U that holds one.
+func Within[T, U any](table []Field[T], part func(*U) *T) []Field[U] {
+	var out []Field[U]
+	for _, f := range table {
+		out = append(out, Field[U]{f.Name, f.Type, f.Default, f.Doc, f.Schema, func(d *Decoder, n Node, to *U) { f.Read(d, n, part(to)) }})
+	}
+	return out
 }
 
 // NotYet is a field that is known and refused, so that a page for a later

@@ -2,7 +2,11 @@
 // defines a server in one, and says with line and column what is wrong.
 package page
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
 
 // Severity says whether a fault stops what it is about.
 type Severity int
@@ -56,4 +60,18 @@ func Faulty(faults []Fault) bool {
 		}
 	}
 	return false
+}
+
+// Sorted returns faults in the order of their places, each once.
+func Sorted(faults []Fault) []Fault {
+	out := slices.Clone(faults)
+	slices.SortStableFunc(out, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col), cmp.Compare(a.Path, b.Path))
+	})
+	seen := map[Fault]bool{}
+	return slices.DeleteFunc(out, func(f Fault) bool {
+		twice := seen[f]
+		seen[f] = true
+		return twice
+	})
 }

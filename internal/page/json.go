@@ -81,7 +81,7 @@ func readJSONMapping(dec *jsontext.Decoder, path string, depth int) (Node, error
 			return Node{}, err
 		}
 		key := tok.String()
-		at := path + "." + clip(key)
+		at := path + "." + Clip(key)
 		value, err := readJSON(dec, at, depth+1)
 		if err != nil {
 			return Node{}, err

@@ -57,7 +57,7 @@ func warnUnpinned(d *Decoder, at Place, command []string) {
 			continue
 		}
 		if pkg := r.fetched(words[len(r.words):]); pkg != "" && !r.fixed(pkg) {
-			d.Warnf(at, "%s runs whatever version of %s is newest, so it can change under your feet: name a version, %s", strings.Join(r.words, " "), clip(pkg), r.advice)
+			d.Warnf(at, "%s runs whatever version of %s is newest, so it can change under your feet: name a version, %s", strings.Join(r.words, " "), Clip(pkg), r.advice)
 		}
 		return
 	}

@@ -220,7 +220,7 @@ func convertMapping(values []*ast.MappingValueNode, at Place, depth int) (Node, 
 			return Node{}, err
 		}
 		if _, twice := n.Get(key); twice {
-			return Node{}, &placedError{at: keyAt, msg: fmt.Sprintf("key %q is here twice", clip(key))}
+			return Node{}, &placedError{at: keyAt, msg: fmt.Sprintf("key %q is here twice", Clip(key))}
 		}
 		value, err := convert(v.Value, depth+1)
 		if err != nil {
@@ -241,9 +241,9 @@ func keyText(key ast.MapKeyNode) (string, error) {
 	return "", &placedError{at: placeOf(key.GetToken()), msg: "only plain text can be a key here: quote it"}
 }
 
-// clip makes a name fit for a message: short, and hidden if somebody pasted a
+// Clip makes a name fit for a message: short, and hidden if somebody pasted a
 // key where a name belongs.
-func clip(s string) string {
+func Clip(s string) string {
 	const most = 40 // characters
 	if secret.LooksLikeKey("", s) {
 		return secret.Mask

@@ -121,7 +121,7 @@ func findBlock(d *Decoder, root Node) (Node, Place, bool) {
 func nearBlock(root Node) string {
 	for _, m := range root.Members {
 		if Nearest(m.Key, []string{blockKey}) != "" {
-			return fmt.Sprintf(" (did you mean mcp by %q?)", clip(m.Key))
+			return fmt.Sprintf(" (did you mean mcp by %q?)", Clip(m.Key))
 		}
 	}
 	return ""

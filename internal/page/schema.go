@@ -9,24 +9,32 @@ import (
 // schemaDialect is the JSON Schema version of the schemas.
 const schemaDialect = "https://json-schema.org/draft/2020-12/schema"
 
-func text() Schema   { return Schema{"type": "string"} }
-func scalar() Schema { return Schema{"type": []string{"string", "number", "boolean"}} }
+// TextSchema is any text.
+func TextSchema() Schema { return Schema{"type": "string"} }
 
-func enum(words ...string) Schema { return Schema{"enum": words} }
+// ScalarSchema is text, a number, or true or false.
+func ScalarSchema() Schema { return Schema{"type": []string{"string", "number", "boolean"}} }
 
-func listOf(item Schema) Schema { return Schema{"type": "array", "items": item} }
+// BoolSchema is true or false.
+func BoolSchema() Schema { return Schema{"type": "boolean"} }
 
-func mapOf(value Schema) Schema {
-	return Schema{"type": "object", "additionalProperties": value}
-}
+// WordSchema is one of words.
+func WordSchema(words ...string) Schema { return Schema{"enum": words} }
 
-func anyOf(s ...Schema) Schema { return Schema{"anyOf": s} }
+// ListSchema is a list of items.
+func ListSchema(item Schema) Schema { return Schema{"type": "array", "items": item} }
+
+// MapSchema is a mapping of any names to values.
+func MapSchema(value Schema) Schema { return Schema{"type": "object", "additionalProperties": value} }
+
+// AnySchema is what one of s allows.
+func AnySchema(s ...Schema) Schema { return Schema{"anyOf": s} }
 
 // valueSchema is a value in the notation of pages.
 func valueSchema() Schema {
-	return anyOf(
+	return AnySchema(
 		Schema{"type": "string", "pattern": `^[A-Z][A-Z0-9_]*$|\$\{.*:.*\}`},
-		Schema{"type": "object", "properties": Schema{"value": scalar()}, "required": []string{"value"}, "additionalProperties": false},
+		Schema{"type": "object", "properties": Schema{"value": ScalarSchema()}, "required": []string{"value"}, "additionalProperties": false},
 	)
 }
 

@@ -30,8 +30,25 @@ var assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
 // variable set before the program are Invalid errors. They never show the
 // text, which may hold a secret.
 func SplitCommand(line string) ([]string, error) {
+	words, err := SplitArgs(line)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(words) == 0 || words[0] == "":
+		return nil, crib.Errorf(crib.Invalid, "the command line names no program")
+	case assignment.MatchString(words[0]):
+		return nil, crib.Errorf(crib.Invalid, "a variable is set before the program, but no shell runs: put it under env")
+	}
+	return words, nil
+}
+
+// SplitArgs is SplitCommand for arguments alone; there may be none.
+func SplitArgs(line string) ([]string, error) {
 	if strings.ContainsRune(line, 0) {
 		return nil, crib.Errorf(crib.Invalid, "a command line cannot hold a NUL character")
+	}
+	if reference.MatchString(line) { // before splitting: one with spaces would become several words
+		return nil, crib.Errorf(crib.Invalid, "there is a ${…} in it, but %s", notExpanded)
 	}
 	s := splitter{rest: line}
 	var words []string
@@ -43,13 +60,7 @@ func SplitCommand(line string) ([]string, error) {
 		if !quoted && (slices.Contains(shellWords, word) || strings.HasSuffix(word, ";") || strings.HasPrefix(word, "$(") || strings.HasPrefix(word, "`")) {
 			return nil, crib.Errorf(crib.Invalid, "word %d is for a shell, but no shell runs: give one program and its arguments, or put the word in quotes", len(words)+1)
 		}
-		if !quoted && len(words) == 0 && assignment.MatchString(word) {
-			return nil, crib.Errorf(crib.Invalid, "a variable is set before the program, but no shell runs: put it under env")
-		}
 		words = append(words, word)
-	}
-	if len(words) == 0 || words[0] == "" {
-		return nil, crib.Errorf(crib.Invalid, "the command line names no program")
 	}
 	return words, nil
 }

@@ -53,6 +53,8 @@ func TestSplitCommand(t *testing.T) {
 		{in: "a `b`", err: "no shell runs"},
 		{in: `FOO=bar a`, err: "put it under env"},
 		{in: "a\x00b", err: "NUL"},
+		{in: `a ${ env:T }`, err: "not expanded"},
+		{in: `a --k="${T:-x}"`, err: "not expanded"},
 	}
 	for _, tt := range tests {
 		got, err := SplitCommand(tt.in)

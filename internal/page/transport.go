@@ -28,11 +28,11 @@ func transportFields() []Field[transportText] {
 		}
 	}
 	return []Field[transportText]{
-		{"http", "URL", "", "The address of a server that speaks Streamable HTTP.", text(), line("http", func(t *transportText) *string { return &t.http })},
-		{"stdio", "text", "", "A command line, split once into program and arguments; no shell runs.", text(), line("stdio", func(t *transportText) *string { return &t.stdio })},
-		{"command", "text", "", "A program; `~/` in front is the home folder.", text(), line("command", func(t *transportText) *string { return &t.command })},
-		{"args", "list", "[]", "The arguments of command.", listOf(scalar()), readArgs},
-		{"cwd", "folder", "the workspace", "Where the command starts; `~/` in front is the home folder.", text(), line("cwd", func(t *transportText) *string { return &t.cwd })},
+		{"http", "URL", "", "The address of a server that speaks Streamable HTTP.", TextSchema(), line("http", func(t *transportText) *string { return &t.http })},
+		{"stdio", "text", "", "A command line, split once into program and arguments; no shell runs.", TextSchema(), line("stdio", func(t *transportText) *string { return &t.stdio })},
+		{"command", "text", "", "A program; `~/` in front is the home folder.", TextSchema(), line("command", func(t *transportText) *string { return &t.command })},
+		{"args", "list", "[]", "The arguments of command.", ListSchema(ScalarSchema()), readArgs},
+		{"cwd", "folder", "the workspace", "Where the command starts; `~/` in front is the home folder.", TextSchema(), line("cwd", func(t *transportText) *string { return &t.cwd })},
 	}
 }
 
@@ -108,6 +108,8 @@ var (
 	variable = regexp.MustCompile(`\$[A-Z_][A-Z0-9_]+\b`)
 )
 
+const notExpanded = "arguments are not expanded, because other users can read them: give the secret under env"
+
 // CheckCommand adds what is wrong with a program and its arguments. An
 // argument that looks like a key has the severity keys: every user of the
 // machine can read it in the list of processes.
@@ -117,7 +119,7 @@ func CheckCommand(d *Decoder, at Place, command []string, keys Severity) {
 			d.Errorf(at, "argument %d holds a NUL character, which no argument can", i)
 		}
 		if reference.MatchString(arg) {
-			d.Errorf(at, "argument %d has a ${…} in it, but arguments are not expanded, because other users can read them: give the secret under env", i)
+			d.Errorf(at, "argument %d has a ${…} in it, but %s", i, notExpanded)
 		} else if variable.MatchString(arg) {
 			d.Warnf(at, "argument %d has a $VARIABLE in it, which is not expanded", i)
 		}

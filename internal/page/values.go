@@ -19,7 +19,7 @@ func readHeaders(d *Decoder, n Node, b *Block) {
 func CheckTwice(d *Decoder, list []NamedTemplate) {
 	for i, h := range list {
 		if i > 0 && strings.EqualFold(h.Name, list[i-1].Name) {
-			d.Errorf(h.At, "header %s is here twice; upper and lower case are the same in header names", clip(h.Name))
+			d.Errorf(h.At, "header %s is here twice; upper and lower case are the same in header names", Clip(h.Name))
 		}
 	}
 }
@@ -61,7 +61,7 @@ func readValue(d *Decoder, m Member) (secret.Template, bool) {
 	case Text:
 		t, err := secret.ParsePageValue(m.Value.Text)
 		if err != nil {
-			d.Errorf(m.Value.At, "%s: %s", clip(m.Key), err)
+			d.Errorf(m.Value.At, "%s: %s", Clip(m.Key), err)
 			return secret.Template{}, false
 		}
 		warnKey(d, m, t)
@@ -69,7 +69,7 @@ func readValue(d *Decoder, m Member) (secret.Template, bool) {
 	case Mapping:
 		return readLiteral(d, m)
 	}
-	d.Errorf(m.Value.At, "%s is %s: write the NAME of a secret in capitals, or { value: \"…\" } for text that is no secret", clip(m.Key), m.Value.Kind)
+	d.Errorf(m.Value.At, "%s is %s: write the NAME of a secret in capitals, or { value: \"…\" } for text that is no secret", Clip(m.Key), m.Value.Kind)
 	return secret.Template{}, false
 }
 
@@ -77,15 +77,15 @@ func readValue(d *Decoder, m Member) (secret.Template, bool) {
 func readLiteral(d *Decoder, m Member) (secret.Template, bool) {
 	v, ok := m.Value.Get("value")
 	if !ok || len(m.Value.Members) != 1 {
-		d.Errorf(m.Value.At, "%s: { value: … } with nothing else in it was expected", clip(m.Key))
+		d.Errorf(m.Value.At, "%s: { value: … } with nothing else in it was expected", Clip(m.Key))
 		return secret.Template{}, false
 	}
-	text, ok := d.ReadScalar(v, clip(m.Key))
+	text, ok := d.ReadScalar(v, Clip(m.Key))
 	if !ok {
 		return secret.Template{}, false
 	}
 	if strings.Contains(text, "${") {
-		d.Warnf(v.At, "%s: nothing is expanded in { value: … }; for a secret, write the text without value:", clip(m.Key))
+		d.Warnf(v.At, "%s: nothing is expanded in { value: … }; for a secret, write the text without value:", Clip(m.Key))
 	}
 	t := secret.Literal(text)
 	warnKey(d, m, t)
@@ -96,7 +96,7 @@ func warnKey(d *Decoder, m Member, t secret.Template) {
 	if t.HoldsKey(m.Key) {
 		name := secret.SuggestName(m.Key)
 		d.Warnf(m.Value.At, "%s looks like a key, readable for everybody who reads this page: move it into a store, "+
-			"in the workspace folder with (umask 077; printf %%s '…' > secrets/%s), and write %s here", clip(m.Key), name, name)
+			"in the workspace folder with (umask 077; printf %%s '…' > secrets/%s), and write %s here", Clip(m.Key), name, name)
 	}
 }
 
@@ -112,9 +112,9 @@ func CheckHeaderName(name string) error {
 	lower := strings.ToLower(name)
 	switch {
 	case !headerName.MatchString(name):
-		return crib.Errorf(crib.Invalid, "%q is not the name of a header", clip(name))
+		return crib.Errorf(crib.Invalid, "%q is not the name of a header", Clip(name))
 	case slices.Contains(ownHeaders, lower) || strings.HasPrefix(lower, "mcp-"):
-		return crib.Errorf(crib.Invalid, "header %s is set by the crib itself; take it out", clip(name))
+		return crib.Errorf(crib.Invalid, "header %s is set by the crib itself; take it out", Clip(name))
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // refused: whoever may write a value must not be able to choose the program.
 func CheckEnvName(name string) error {
 	if !envName.MatchString(name) {
-		return crib.Errorf(crib.Invalid, "%q is not the name of a variable: use letters, digits and _", clip(name))
+		return crib.Errorf(crib.Invalid, "%q is not the name of a variable: use letters, digits and _", Clip(name))
 	}
 	upper := strings.ToUpper(name) // Windows does not tell upper and lower case apart
 	for _, v := range loaderVariables {
@@ -163,7 +163,7 @@ const ownVariables = "TOOLCRIB_"
 // stay with it.
 func checkInherited(name string) error {
 	if !envName.MatchString(name) {
-		return crib.Errorf(crib.Invalid, "%q is not the name of a variable: use letters, digits and _", clip(name))
+		return crib.Errorf(crib.Invalid, "%q is not the name of a variable: use letters, digits and _", Clip(name))
 	}
 	if strings.HasPrefix(strings.ToUpper(name), ownVariables) {
 		return crib.Errorf(crib.Invalid, "%s is the crib's own and is not handed on", name)
