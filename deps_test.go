@@ -58,6 +58,9 @@ var imports = map[string][]string{
 
 	// Peers for tests; see onlyInTests.
 	"mcptest": {"crib", "wire"},
+
+	// Tests that use the crib from outside, by its commands.
+	"test/peers": {},
 }
 
 // onlyInTests are packages, ours or of others, that no program may contain.
