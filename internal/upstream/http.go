@@ -153,10 +153,8 @@ func (l *httpLeg) explain(ctx context.Context, c *call, sent bool, err error) er
 			l.tellCancelled(c)
 		}
 		switch {
-		case errors.Is(cause, errIdle) && sent:
-			return crib.Errorf(crib.Timeout, "server %s did not answer %s within %s; it is not known whether it was executed", name, out.Method, l.spec.timeout(out))
 		case errors.Is(cause, errIdle):
-			return unavailable(name, "could not be reached within %s", l.spec.timeout(out))
+			return l.spec.late(out, sent)
 		case crib.CodeOf(cause) == crib.Unavailable:
 			return lost(name, out, sent, "its connection was closed")
 		}

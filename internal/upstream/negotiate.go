@@ -175,7 +175,9 @@ func (l *httpLeg) negotiate(ctx context.Context, era wire.Era) ([]wire.Era, erro
 // of its own means a legacy server; an answer that could come from anything in
 // between, such as 401 or 429, means nothing.
 func (l *httpLeg) discover(ctx context.Context) verdict {
-	reply, err := l.Do(ctx, l.declare.request(wire.Modern, l.opts.Version, "server/discover", ""), Nobody{})
+	out := l.declare.request(wire.Modern, l.opts.Version, "server/discover", "")
+	out.Timeout = l.opts.ProbeTimeout
+	reply, err := l.Do(ctx, out, Nobody{})
 	var status *statusError
 	switch {
 	case errors.As(err, &status) && saysLegacy(status.status):

@@ -196,7 +196,7 @@ func (l *stdioLeg) Do(ctx context.Context, out *Outgoing, lis Listener) (*Reply,
 	switch why {
 	case timedOut:
 		l.cancel(c)
-		return nil, crib.Errorf(crib.Timeout, "server %s did not answer %s within %s; it is not known whether it was executed", l.spec.Name, out.Method, l.spec.timeout(out))
+		return nil, l.spec.late(out, true)
 	case cancelled:
 		l.cancel(c)
 		return nil, crib.Errorf(crib.Cancelled, "%s was cancelled", out.Method)

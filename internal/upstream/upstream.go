@@ -215,3 +215,12 @@ func lost(server string, out *Outgoing, sent bool, why string) *crib.Error {
 	}
 	return crib.Errorf(crib.Unavailable, "server %s: %s", server, why)
 }
+
+// late is the error for a request that was not answered in time.
+func (s *Spec) late(out *Outgoing, sent bool) *crib.Error {
+	within := s.timeout(out)
+	if sent && !out.Read {
+		return crib.Errorf(crib.Timeout, "server %s did not answer %s within %s; it is not known whether it was executed", s.Name, out.Method, within)
+	}
+	return unavailable(s.Name, "did not answer %s within %s", out.Method, within)
+}
