@@ -35,9 +35,8 @@ func (p *person) script(name string, env ...string) string {
 	return string(out)
 }
 
-// sdkReport is what testdata/sdk-legacy.mjs prints.
+// sdkReport is what testdata/sdk.mjs prints.
 type sdkReport struct {
-	Version   string
 	Tools     []string
 	Prompts   int
 	Resources []string
@@ -62,18 +61,22 @@ func checkReport(t *testing.T, out string) {
 	}
 }
 
-// The TypeScript SDK's client reaches everything over HTTP and over stdio.
+// The TypeScript SDK's clients of both generations reach everything, over HTTP
+// and over stdio.
 func TestTypeScriptSDK(t *testing.T) {
 	need(t, "@modelcontextprotocol", "sdk", "package.json")
+	need(t, "@modelcontextprotocol", "client", "package.json")
 	p := newPerson(t)
 	p.serve()
 	p.crib("add", "everything", "--", node(t), need(t, "@modelcontextprotocol", "server-everything", "dist", "index.js"))
-	t.Run("http", func(t *testing.T) {
-		checkReport(t, p.script("sdk-legacy.mjs", "CRIB_URL=http://"+p.status().Address+"/v1/mcp", "CRIB_TOKEN="+p.token()))
-	})
-	t.Run("stdio", func(t *testing.T) {
-		checkReport(t, p.script("sdk-legacy.mjs", `CRIB_COMMAND=["`+p.bin+`","connect"]`))
-	})
+	for _, era := range []string{"legacy", "modern"} {
+		t.Run(era+" http", func(t *testing.T) {
+			checkReport(t, p.script("sdk.mjs", "CRIB_ERA="+era, "CRIB_URL=http://"+p.status().Address+"/v1/mcp", "CRIB_TOKEN="+p.token()))
+		})
+		t.Run(era+" stdio", func(t *testing.T) {
+			checkReport(t, p.script("sdk.mjs", "CRIB_ERA="+era, `CRIB_COMMAND=["`+p.bin+`","connect"]`))
+		})
+	}
 }
 
 // The inspector's command line, which the ecosystem debugs with.
