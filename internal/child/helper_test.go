@@ -39,13 +39,17 @@ func helper(args ...string) []string {
 }
 
 var helpers = map[string]func(args []string){
-	"print":  func(args []string) { fmt.Print(must(strconv.Unquote(args[0]))) },
-	"exit":   func(args []string) { syscall.Exit(must(strconv.Atoi(args[0]))) },
-	"dir":    func([]string) { fmt.Println(must(os.Getwd())) },
-	"self":   printSelf,
-	"echo":   echo,
-	"flood":  flood,
-	"late":   late,
+	"print": func(args []string) { fmt.Print(must(strconv.Unquote(args[0]))) },
+	"exit":  func(args []string) { syscall.Exit(must(strconv.Atoi(args[0]))) },
+	"dir":   func([]string) { fmt.Println(must(os.Getwd())) },
+	"self":  printSelf,
+	"echo":  echo,
+	"flood": flood,
+	"late":  late,
+	"farewell": func([]string) {
+		io.Copy(io.Discard, os.Stdin)
+		fmt.Println("bye")
+	},
 	"polite": func([]string) { fmt.Println(os.Getpid()); io.Copy(io.Discard, os.Stdin) },
 	"deaf":   func([]string) { fmt.Println(os.Getpid()); forever() },
 	"stubborn": func([]string) {
@@ -113,14 +117,14 @@ func late(args []string) {
 	echo(nil)
 }
 
-// launcher starts a stubborn helper that shares its output; with "exit" it
-// leaves it behind at once, else at the end of its input. With "escape" the
-// helper also leaves the process group.
+// launcher starts the helper that its second argument names, on the same
+// pipes. With "exit" it leaves it behind at once, else at the end of its input.
+// With "escape" the helper also leaves the process group.
 func launcher(args []string) {
-	argv := helper("stubborn")
+	argv := helper(args[1])
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	if len(args) > 1 {
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if len(args) > 2 {
 		escape(cmd)
 	}
 	if err := cmd.Start(); err != nil {

@@ -69,9 +69,9 @@ func TestGrandchildrenEndWithTheChild(t *testing.T) {
 			if err := p.Stop(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-		}, []string{"wait"}},
-		{"launcher was killed", func(t *testing.T, p *Process) { unix.Kill(p.Pid(), unix.SIGKILL) }, []string{"wait"}},
-		{"launcher left", func(t *testing.T, p *Process) {}, []string{"exit"}},
+		}, []string{"wait", "stubborn"}},
+		{"launcher was killed", func(t *testing.T, p *Process) { unix.Kill(p.Pid(), unix.SIGKILL) }, []string{"wait", "stubborn"}},
+		{"launcher left", func(t *testing.T, p *Process) {}, []string{"exit", "stubborn"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p, out := start(t, Options{Argv: helper(append([]string{"launcher"}, tc.args...)...), StopGrace: 200 * time.Millisecond})
@@ -83,8 +83,17 @@ func TestGrandchildrenEndWithTheChild(t *testing.T) {
 	}
 }
 
+func TestWhatALauncherLeftIsToldToEnd(t *testing.T) {
+	p, out := start(t, Options{Argv: helper("launcher", "exit", "farewell")})
+	waitFor(t, "done", p.Done())
+	close(out)
+	if got := <-out; got != "bye" {
+		t.Errorf("its last words are %q", got)
+	}
+}
+
 func TestProcessThatLeftTheGroupDelaysNobody(t *testing.T) {
-	p, out := start(t, Options{Argv: helper("launcher", "exit", "escape"), StopGrace: 50 * time.Millisecond})
+	p, out := start(t, Options{Argv: helper("launcher", "exit", "stubborn", "escape"), StopGrace: 50 * time.Millisecond})
 	pid := number(t, out.next(t))
 	defer unix.Kill(pid, unix.SIGKILL)
 	waitFor(t, "done", p.Done())
@@ -94,7 +103,7 @@ func TestProcessThatLeftTheGroupDelaysNobody(t *testing.T) {
 }
 
 func TestLeftoverDoesNotHoldUpTheNewsOfAnExit(t *testing.T) {
-	p, out := start(t, Options{Argv: helper("launcher", "wait"), StopGrace: time.Hour})
+	p, out := start(t, Options{Argv: helper("launcher", "wait", "stubborn"), StopGrace: time.Hour})
 	out.next(t)
 	begin := time.Now()
 	unix.Kill(p.Pid(), unix.SIGKILL)
