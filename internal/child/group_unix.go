@@ -41,7 +41,7 @@ func (g *group) signal(sig unix.Signal) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.pgid > 0 {
-		unix.Kill(-g.pgid, sig) // the only error is that nobody is left
+		_ = unix.Kill(-g.pgid, sig) // the only error is that nobody is left
 	}
 }
 

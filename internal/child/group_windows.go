@@ -27,8 +27,7 @@ func attributes() *syscall.SysProcAttr {
 func (g *group) begin(p *os.Process) error {
 	job, err := newJob()
 	if err != nil {
-		p.Kill()
-		p.Wait()
+		endUngrouped(p)
 		return err
 	}
 	var assign error
@@ -39,15 +38,21 @@ func (g *group) begin(p *os.Process) error {
 		err = assign
 	}
 	if err != nil {
-		p.Kill()
-		p.Wait()
-		windows.CloseHandle(job)
+		endUngrouped(p)
+		_ = windows.CloseHandle(job)
 		return fmt.Errorf("assign to a job object: %w", err)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.job = job
 	return nil
+}
+
+// endUngrouped kills and collects a child that has no job. Errors mean that it
+// has ended already.
+func endUngrouped(p *os.Process) {
+	_ = p.Kill()
+	_, _ = p.Wait()
 }
 
 func newJob() (windows.Handle, error) {
@@ -60,7 +65,7 @@ func newJob() (windows.Handle, error) {
 	_, err = windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation,
 		uintptr(unsafe.Pointer(&info)), uint32(unsafe.Sizeof(info)))
 	if err != nil {
-		windows.CloseHandle(job)
+		_ = windows.CloseHandle(job)
 		return 0, fmt.Errorf("set up a job object: %w", err)
 	}
 	return job, nil
@@ -75,7 +80,7 @@ func (g *group) kill() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.job != 0 {
-		windows.TerminateJobObject(g.job, 1) // the only error is that nobody is left
+		_ = windows.TerminateJobObject(g.job, 1) // the only error is that nobody is left
 	}
 }
 
@@ -84,7 +89,7 @@ func (g *group) end() {
 	g.kill()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	windows.CloseHandle(g.job)
+	_ = windows.CloseHandle(g.job)
 	g.job = 0
 }
 

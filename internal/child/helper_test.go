@@ -39,22 +39,22 @@ func helper(args ...string) []string {
 }
 
 var helpers = map[string]func(args []string){
-	"print": func(args []string) { fmt.Print(must(strconv.Unquote(args[0]))) },
+	"print": func(args []string) { fmt.Fprint(os.Stdout, must(strconv.Unquote(args[0]))) },
 	"exit":  func(args []string) { syscall.Exit(must(strconv.Atoi(args[0]))) },
-	"dir":   func([]string) { fmt.Println(must(os.Getwd())) },
+	"dir":   func([]string) { fmt.Fprintln(os.Stdout, must(os.Getwd())) },
 	"self":  printSelf,
 	"echo":  echo,
 	"flood": flood,
 	"late":  late,
 	"farewell": func([]string) {
 		io.Copy(io.Discard, os.Stdin)
-		fmt.Println("bye")
+		fmt.Fprintln(os.Stdout, "bye")
 	},
-	"polite": func([]string) { fmt.Println(os.Getpid()); io.Copy(io.Discard, os.Stdin) },
-	"deaf":   func([]string) { fmt.Println(os.Getpid()); forever() },
+	"polite": func([]string) { fmt.Fprintln(os.Stdout, os.Getpid()); io.Copy(io.Discard, os.Stdin) },
+	"deaf":   func([]string) { fmt.Fprintln(os.Stdout, os.Getpid()); forever() },
 	"stubborn": func([]string) {
 		signal.Ignore(syscall.SIGTERM)
-		fmt.Println(os.Getpid())
+		fmt.Fprintln(os.Stdout, os.Getpid())
 		forever()
 	},
 	"launcher": launcher,
@@ -72,13 +72,13 @@ func must[T any](v T, err error) T {
 // forever waits without the runtime noticing that nothing can happen.
 func forever() {
 	for {
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 	}
 }
 
 func printSelf([]string) {
 	env := append([]string{}, os.Environ()...)
-	fmt.Printf("%s\n%s\n", must(json.Marshal(env)), must(json.Marshal(os.Args)))
+	fmt.Fprintf(os.Stdout, "%s\n%s\n", must(json.Marshal(env)), must(json.Marshal(os.Args)))
 }
 
 // echo answers each line with its length and its first byte, so that messages
@@ -92,7 +92,7 @@ func echo([]string) {
 		}
 		line = bytes.TrimSuffix(line, []byte{'\n'})
 		pure := len(bytes.Trim(line, string(line[:1]))) == 0
-		fmt.Printf("%c %d %v\n", line[0], len(line), pure)
+		fmt.Fprintf(os.Stdout, "%c %d %v\n", line[0], len(line), pure)
 	}
 }
 
@@ -101,18 +101,18 @@ func flood(args []string) {
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
 		os.Stderr.WriteString(strings.Repeat("x", must(strconv.Atoi(args[0]))))
-		fmt.Println(in.Text())
+		fmt.Fprintln(os.Stdout, in.Text())
 	}
 }
 
 // late reads nothing until a file exists, then echoes.
 func late(args []string) {
-	fmt.Println("waiting")
+	fmt.Fprintln(os.Stdout, "waiting")
 	for {
 		if _, err := os.Stat(args[0]); err == nil {
 			break
 		}
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond)
 	}
 	echo(nil)
 }
@@ -141,7 +141,7 @@ func endless(args []string) {
 	for range must(strconv.Atoi(args[0])) >> 20 {
 		os.Stdout.WriteString(chunk)
 	}
-	fmt.Print("\nafter\n")
+	fmt.Fprint(os.Stdout, "\nafter\n")
 }
 
 // doomed starts a stubborn child as the crib does, and dies.
@@ -151,7 +151,7 @@ func doomed([]string) {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(<-ready)
+	fmt.Fprintln(os.Stdout, <-ready)
 	killSelf()
 }
 

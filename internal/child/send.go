@@ -95,7 +95,7 @@ func (p *Process) finish(rest []byte) {
 	go func() { // holds the token, which run takes before it closes done
 		defer p.release()
 		if p.stdin.SetWriteDeadline(time.Time{}) == nil {
-			p.stdin.Write(rest) // an error means that the child or its stdin is gone
+			_, _ = p.stdin.Write(rest) // an error means that the child or its stdin is gone
 		}
 	}()
 }
