@@ -25,6 +25,7 @@ type stdioLeg struct {
 	proc  *child.Process
 	hello atomic.Pointer[wire.Hello]
 	open  inflight
+	begun chan struct{} // closed when proc is set: the process may speak first
 	done  chan struct{} // closed when the process has ended
 	work  sync.WaitGroup
 
@@ -35,7 +36,7 @@ type stdioLeg struct {
 
 // startStdio starts the process and its reader. Nothing is sent yet.
 func startStdio(spec *Spec, opts *Options, creds Credentials) (*stdioLeg, error) {
-	l := &stdioLeg{spec: spec, opts: opts, done: make(chan struct{})}
+	l := &stdioLeg{spec: spec, opts: opts, begun: make(chan struct{}), done: make(chan struct{})}
 	l.hello.Store(&wire.Hello{})
 	base := child.BaseEnv(opts.Environ, spec.Inherit)
 	proc, err := child.Start(child.Options{
@@ -51,6 +52,7 @@ func startStdio(spec *Spec, opts *Options, creds Credentials) (*stdioLeg, error)
 		return nil, err
 	}
 	l.proc = proc
+	close(l.begun)
 	go func() {
 		<-proc.Done()
 		l.open.end(l.exited())
@@ -93,6 +95,7 @@ func (l *stdioLeg) lastWords() string {
 // line takes one line of stdout. What is no message is noise: real servers
 // print banners and notices, and one of them must not end the session.
 func (l *stdioLeg) line(b []byte) {
+	<-l.begun
 	if len(bytes.TrimSpace(b)) == 0 {
 		return
 	}
