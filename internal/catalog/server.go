@@ -22,6 +22,8 @@ type Server struct {
 	up  *upstream.Server
 	def atomic.Pointer[servers.Definition]
 
+	saving sync.Mutex // held from building a document until it is written
+
 	mu      sync.Mutex // guards all below
 	known   map[wire.Era]*known
 	fetches map[fetchKey]*fetch

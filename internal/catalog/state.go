@@ -52,6 +52,8 @@ func (s *Server) load() []wire.Era {
 }
 
 func (s *Server) save() {
+	s.saving.Lock()
+	defer s.saving.Unlock()
 	doc := document{Fingerprint: s.Def().Fingerprint(), Speaks: s.up.State().Eras, Eras: make(map[wire.Era]*savedEra)}
 	s.mu.Lock()
 	for era, kn := range s.known {

@@ -42,9 +42,10 @@ func (x *exchange) streaming() *stream {
 	if x.stream == nil && !x.answered {
 		x.stream = x.open()
 		s := x.stream
+		taken, _ := s.attach(onward)
 		x.carrying.Go(func() {
 			commit(x.w)
-			if !s.carry(x.w, x.gone, x.keepAlive, x.prime) {
+			if !s.carry(x.w, taken, x.gone, x.keepAlive, x.prime) {
 				x.cut()
 			}
 		})

@@ -278,33 +278,23 @@ func (d *Door) get(w http.ResponseWriter, r *http.Request, p crib.Principal) {
 		return
 	}
 	h := s.Outlet().(*hub)
-	at := h.standing
+	at, from, ok := h.standing, onward, true
 	if last := r.Header.Get(wire.HeaderLastEventID); last != "" {
-		name, n, ok := parseEventID(last)
-		if at = h.find(name); !ok || at == nil || !at.from(n+1) {
-			web.WriteRPCError(w, http.StatusBadRequest, wire.CodeInvalidRequest, "the stream of this Last-Event-ID can no longer be taken up")
-			return
+		var name string
+		if name, from, ok = parseEventID(last); ok {
+			at, from = h.find(name), from+1
 		}
 	}
-	gone := r.Context().Done()
-	if at == h.standing {
-		gone = either(r, h.take())
+	var taken chan struct{}
+	if ok = ok && at != nil; ok {
+		taken, ok = at.attach(from)
+	}
+	if !ok {
+		web.WriteRPCError(w, http.StatusBadRequest, wire.CodeInvalidRequest, "the stream of this Last-Event-ID can no longer be taken up")
+		return
 	}
 	commit(w)
-	at.carry(w, gone, d.keepAlive, s.Version >= wire.Version20251125)
-}
-
-// either is closed when the client leaves or taken is closed.
-func either(r *http.Request, taken <-chan struct{}) <-chan struct{} {
-	out := make(chan struct{})
-	go func() {
-		defer close(out)
-		select {
-		case <-r.Context().Done():
-		case <-taken:
-		}
-	}()
-	return out
+	at.carry(w, taken, r.Context().Done(), d.keepAlive, s.Version >= wire.Version20251125)
 }
 
 // delete ends a session.

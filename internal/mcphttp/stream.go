@@ -38,6 +38,7 @@ type stream struct {
 	ended  bool          // there will be no more
 	lost   bool          // the reader was too far behind
 	wake   chan struct{} // closed and replaced at each change
+	taken  chan struct{} // of the connection that carries the stream; closed when another one takes it
 	limit  int           // bytes that may be unread
 }
 
@@ -58,16 +59,18 @@ func (s *stream) push(body []byte) {
 	if s.ended || s.lost {
 		return
 	}
+	if s.unread > s.limit && s.name != standingName {
+		// It was behind before this event: an event of any size goes to a
+		// client that reads.
+		s.lost = true
+		s.events, s.size = nil, 0
+		s.signal()
+		return
+	}
 	s.events = append(s.events, body)
 	s.size += len(body)
 	s.unread += len(body)
-	if s.unread > s.limit {
-		if s.name != standingName {
-			s.lost = true
-			s.events, s.size = nil, 0
-			s.signal()
-			return
-		}
+	if s.name == standingName {
 		for s.unread > s.limit && s.reader < s.first+len(s.events) {
 			s.unread -= len(s.events[s.reader-s.first])
 			s.reader++
@@ -102,26 +105,38 @@ func (s *stream) end() {
 	}
 }
 
-// from makes the next read start at event number n. It reports false if that
-// one is no longer kept.
-func (s *stream) from(n int) bool {
+// onward is the place of attach that goes on where the stream was read last.
+const onward = -1
+
+// attach makes the caller the one connection that carries the stream, from
+// event number n on or onward: the newest one wins, since the one before may
+// hang half open and would swallow events. taken is closed when another one
+// attaches. It reports false if event n is no longer kept.
+func (s *stream) attach(n int) (taken chan struct{}, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n < s.first || n > s.first+len(s.events) || s.lost {
-		return false
+	if n != onward {
+		if n < s.first || n > s.first+len(s.events) || s.lost {
+			return nil, false
+		}
+		s.reader, s.unread = n, 0
+		for _, ev := range s.events[n-s.first:] {
+			s.unread += len(ev)
+		}
 	}
-	s.reader, s.unread = n, 0
-	for _, ev := range s.events[n-s.first:] {
-		s.unread += len(ev)
+	if s.taken != nil {
+		close(s.taken)
 	}
-	return true
+	s.taken = make(chan struct{})
+	return s.taken, true
 }
 
-// next returns the events that were not read, or a channel to wait on.
-func (s *stream) next() (events [][]byte, number int, over bool, wake <-chan struct{}) {
+// next returns the events that were not read, or a channel to wait on. It
+// gives nothing to a connection from which the stream was taken.
+func (s *stream) next(taken chan struct{}) (events [][]byte, number int, over bool, wake <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.lost {
+	if s.lost || s.taken != taken {
 		return nil, 0, true, nil
 	}
 	number = s.reader
@@ -156,11 +171,12 @@ func commit(w http.ResponseWriter) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// carry writes the stream to a client until the stream is over, gone is closed
-// or the client does not take it; it reports whether the client got all of it.
+// carry writes the stream to a client until the stream is over or was taken,
+// gone is closed or the client does not take it; it reports whether the client
+// got all of it.
 // prime sends an event id at the start, from which a client can take the
 // stream up again.
-func (s *stream) carry(w http.ResponseWriter, gone <-chan struct{}, keepAlive time.Duration, prime bool) bool {
+func (s *stream) carry(w http.ResponseWriter, taken chan struct{}, gone <-chan struct{}, keepAlive time.Duration, prime bool) bool {
 	rc := http.NewResponseController(w)
 	beat := time.NewTicker(keepAlive)
 	defer beat.Stop()
@@ -171,7 +187,7 @@ func (s *stream) carry(w http.ResponseWriter, gone <-chan struct{}, keepAlive ti
 		buf = wire.AppendComment(buf)
 	}
 	for {
-		events, n, over, wake := s.next()
+		events, n, over, wake := s.next(taken)
 		for i, ev := range events {
 			buf = wire.AppendEvent(buf, s.eventID(n+i), ev)
 		}
@@ -182,7 +198,7 @@ func (s *stream) carry(w http.ResponseWriter, gone <-chan struct{}, keepAlive ti
 			buf = buf[:0]
 		}
 		if over {
-			return !s.isLost()
+			return !s.isLost(taken)
 		}
 		if len(events) > 0 {
 			continue
@@ -191,16 +207,18 @@ func (s *stream) carry(w http.ResponseWriter, gone <-chan struct{}, keepAlive ti
 		case <-wake:
 		case <-gone:
 			return false
+		case <-taken:
+			return false
 		case <-beat.C:
 			buf = wire.AppendComment(buf)
 		}
 	}
 }
 
-func (s *stream) isLost() bool {
+func (s *stream) isLost(taken chan struct{}) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.lost
+	return s.lost || s.taken != taken
 }
 
 func (s *stream) position() int {
@@ -225,29 +243,16 @@ type hub struct {
 
 	mu      sync.Mutex // guards all below
 	next    int
-	streams []*stream     // that may be taken up again, oldest first
-	taken   chan struct{} // closed when another connection takes the standing stream
-	closed  chan struct{}
-	over    bool
+	streams []*stream // that may be taken up again, oldest first
 }
 
-func newHub() *hub {
-	return &hub{standing: newStream(standingName, keptIdle), closed: make(chan struct{})}
-}
+func newHub() *hub { return &hub{standing: newStream(standingName, keptIdle)} }
 
 // Push sends what belongs to no request.
 func (h *hub) Push(body []byte) { h.standing.push(body) }
 
 // Close ends the standing stream. Those of open requests end with these.
-func (h *hub) Close() {
-	h.standing.end()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.over {
-		h.over = true
-		close(h.closed)
-	}
-}
+func (h *hub) Close() { h.standing.end() }
 
 // open makes the stream of a request.
 func (h *hub) open() *stream {
@@ -275,16 +280,4 @@ func (h *hub) find(name string) *stream {
 		}
 	}
 	return nil
-}
-
-// take makes the caller the one connection that carries the standing stream.
-// The channel is closed when another one takes it.
-func (h *hub) take() <-chan struct{} {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.taken != nil {
-		close(h.taken)
-	}
-	h.taken = make(chan struct{})
-	return h.taken
 }

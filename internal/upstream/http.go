@@ -77,7 +77,7 @@ func (l *httpLeg) Close() {
 		}
 		cancel()
 	}
-	l.fail(unavailable(l.spec.Name, "was closed"))
+	l.fail(wasClosed)
 	l.work.Wait()
 	l.rt.CloseIdleConnections()
 }
@@ -91,12 +91,12 @@ func (l *httpLeg) fail(err error) {
 func (l *httpLeg) Do(ctx context.Context, out *Outgoing, lis Listener) (*Reply, error) {
 	c, err := l.open.add(out, lis)
 	if err != nil {
-		return nil, err
+		return nil, lost(l.spec.Name, out, false, err.Error())
 	}
 	defer l.open.remove(c)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(l.life, func() { cancel(unavailable(l.spec.Name, "was closed")) })()
+	defer context.AfterFunc(l.life, func() { cancel(wasClosed) })()
 	if !out.Forever {
 		defer watch(c, l.spec.timeout(out), cancel)()
 	}
@@ -155,8 +155,8 @@ func (l *httpLeg) explain(ctx context.Context, c *call, sent bool, err error) er
 		switch {
 		case errors.Is(cause, errIdle):
 			return l.spec.late(out, sent)
-		case crib.CodeOf(cause) == crib.Unavailable:
-			return lost(name, out, sent, "its connection was closed")
+		case errors.Is(cause, wasClosed):
+			return lost(name, out, sent, wasClosed.Error())
 		}
 		return crib.Errorf(crib.Cancelled, "%s was cancelled", out.Method)
 	}
@@ -397,7 +397,7 @@ func (l *httpLeg) awaited(ctx context.Context, c *call) (*Reply, error) {
 	select {
 	case r := <-c.reply:
 		if r.err != nil {
-			return nil, r.err
+			return nil, lost(l.spec.Name, c.out, true, r.err.Error())
 		}
 		return &Reply{Message: r.m, Era: l.Hello().Era, Status: http.StatusOK}, nil
 	case <-ctx.Done():

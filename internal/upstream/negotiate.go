@@ -241,7 +241,7 @@ func (l *httpLeg) renew(ctx context.Context, lost *string) error {
 	l.renewMu.Lock()
 	defer l.renewMu.Unlock()
 	if err := l.life.Err(); err != nil {
-		return unavailable(l.spec.Name, "was closed")
+		return unavailable(l.spec.Name, "cannot be reached: %s", wasClosed)
 	}
 	if l.session.Load() != lost {
 		return nil
@@ -251,9 +251,8 @@ func (l *httpLeg) renew(ctx context.Context, lost *string) error {
 	defer cancel()
 	defer context.AfterFunc(l.life, cancel)()
 	if err := l.initialize(ctx); err != nil {
-		err := unavailable(l.spec.Name, "lost its session and gave no new one: %s", crib.SafeText(err))
-		l.fail(err)
-		return err
+		l.fail(endOfLeg("it lost its session and gave no new one"))
+		return unavailable(l.spec.Name, "lost its session and gave no new one: %s", crib.SafeText(err))
 	}
 	l.opts.Log.Info("a server's session was renewed", "server", l.spec.Name, "took", time.Since(began))
 	if l.opts.Events != nil {

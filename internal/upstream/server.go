@@ -267,7 +267,7 @@ func (s *Server) watch(leg Leg) {
 	if !s.closed && s.last.Phase == Ready && len(s.slots) == 0 {
 		s.last = State{Phase: Idle, Changed: time.Now()}
 		if p, ok := leg.(*stdioLeg); ok {
-			s.last = State{Phase: Failed, Error: p.exited().Msg, Changed: time.Now()}
+			s.last = State{Phase: Failed, Error: "server " + s.spec.Name + ": " + p.exited().Error(), Changed: time.Now()}
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -55,8 +54,8 @@ func startStdio(spec *Spec, opts *Options, creds Credentials) (*stdioLeg, error)
 	close(l.begun)
 	go func() {
 		<-proc.Done()
+		close(l.done) // first: who sees its request fail must see why
 		l.open.end(l.exited())
-		close(l.done)
 	}()
 	return l, nil
 }
@@ -67,24 +66,19 @@ func (l *stdioLeg) Done() <-chan struct{} { return l.done }
 
 // Close ends the process and everything it started.
 func (l *stdioLeg) Close() {
-	l.open.end(unavailable(l.spec.Name, "was closed"))
+	l.open.end(wasClosed)
 	l.proc.Stop(context.Background()) //nolint:errcheck // the ladder ends with KILL
 	<-l.done
 	l.work.Wait()
 }
 
-// exited is the error for what was open when the process ended.
-func (l *stdioLeg) exited() *crib.Error {
-	exit := l.proc.Exit()
-	how := fmt.Sprintf("exit code %d", exit.Code)
-	if exit.Signal != "" {
-		how = "signal " + exit.Signal
-	}
-	text := fmt.Sprintf("server %s ended (%s)", l.spec.Name, how)
+// exited tells how the process ended.
+func (l *stdioLeg) exited() endOfLeg {
+	text := "it ended (" + l.proc.Exit().String() + ")"
 	if tail := l.lastWords(); tail != "" {
-		text += "; its last words: " + tail
+		text += ", its last words: " + tail
 	}
-	return &crib.Error{Code: crib.Unknown, Msg: text}
+	return endOfLeg(text)
 }
 
 // lastWords is the end of what the process wrote to stderr, without secrets.
@@ -181,7 +175,7 @@ func (l *stdioLeg) Notify(_ context.Context, body []byte) error {
 func (l *stdioLeg) Do(ctx context.Context, out *Outgoing, lis Listener) (*Reply, error) {
 	c, err := l.open.add(out, lis)
 	if err != nil {
-		return nil, unavailable(l.spec.Name, "is not running: %s", crib.SafeText(err))
+		return nil, lost(l.spec.Name, out, false, err.Error())
 	}
 	defer l.open.remove(c)
 	if ctx.Err() != nil {
@@ -190,7 +184,7 @@ func (l *stdioLeg) Do(ctx context.Context, out *Outgoing, lis Listener) (*Reply,
 	if sent, err := l.send(out.body(c.id)); err != nil {
 		select {
 		case <-l.done: // the process ended: say how
-			return nil, lost(l.spec.Name, out, sent, crib.SafeText(l.exited()))
+			return nil, lost(l.spec.Name, out, sent, l.exited().Error())
 		case <-time.After(time.Second):
 		}
 		return nil, lost(l.spec.Name, out, sent, "it does not take messages any more")
@@ -204,10 +198,10 @@ func (l *stdioLeg) Do(ctx context.Context, out *Outgoing, lis Listener) (*Reply,
 		l.cancel(c)
 		return nil, crib.Errorf(crib.Cancelled, "%s was cancelled", out.Method)
 	}
+	if end := endOfLeg(""); errors.As(r.err, &end) {
+		return nil, lost(l.spec.Name, out, true, end.Error())
+	}
 	if r.err != nil {
-		if out.Read && crib.CodeOf(r.err) == crib.Unknown {
-			return nil, &crib.Error{Code: crib.Unavailable, Msg: r.err.Error()}
-		}
 		return nil, r.err
 	}
 	return &Reply{Message: r.m, Era: l.Hello().Era}, nil

@@ -216,6 +216,13 @@ func lost(server string, out *Outgoing, sent bool, why string) *crib.Error {
 	return crib.Errorf(crib.Unavailable, "server %s: %s", server, why)
 }
 
+// endOfLeg is why a leg ended, in words that follow the server's name.
+type endOfLeg string
+
+func (e endOfLeg) Error() string { return string(e) }
+
+const wasClosed = endOfLeg("its connection was closed")
+
 // late is the error for a request that was not answered in time.
 func (s *Spec) late(out *Outgoing, sent bool) *crib.Error {
 	within := s.timeout(out)
