@@ -383,3 +383,24 @@ func TestGetenvFallsBackToTheProcess(t *testing.T) {
 		t.Errorf("%q on %s", got, runtime.GOOS)
 	}
 }
+
+// TestTemplate reads the template as it is, and with the comments taken off
+// what looks like YAML.
+func TestTemplate(t *testing.T) {
+	c, faults := Load(options(Template, home(t)))
+	if len(faults) > 0 || c.Source(KeyListen) != Default {
+		t.Errorf("%+v, %v", c, faults)
+	}
+	var open strings.Builder
+	for line := range strings.Lines(Template) {
+		if code, ok := strings.CutPrefix(line, "# "); ok && !strings.Contains(line, ".md.\n") && !strings.HasSuffix(line, ".\n") && !strings.HasPrefix(code, "toolcrib") {
+			line = code
+		}
+		open.WriteString(line)
+	}
+	c, faults = Load(options(open.String(), home(t)))
+	set, more := servers.Load(c.Definitions())
+	if all := append(faults, more...); len(all) > 0 || len(set.All()) != 2 || len(c.Secrets) != 3 || c.Source(KeyHosts) != File || c.Listen != DefaultListen {
+		t.Errorf("%v\n%s", all, open.String())
+	}
+}
