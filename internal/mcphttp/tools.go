@@ -46,7 +46,7 @@ func (d *Door) callTool(w http.ResponseWriter, r *http.Request, p crib.Principal
 	if len(args) == 0 {
 		args = []byte("{}")
 	}
-	if args[0] != '{' {
+	if !wire.IsObject(args) { // alone: it is put into a message, and must not end before it does
 		plainError(w, http.StatusBadRequest, wire.CodeInvalidParams, "the body must be a JSON object: the arguments of the tool")
 		return
 	}

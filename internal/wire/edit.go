@@ -249,3 +249,10 @@ func ReadError(raw []byte) RPCError {
 	}
 	return e
 }
+
+// IsObject reports whether raw is one JSON object and nothing else, by the
+// same strict rules as Scan.
+func IsObject(raw []byte) bool {
+	t := bytes.TrimLeft(raw, " \t\r\n")
+	return len(t) > 0 && t[0] == '{' && jsontext.Value(t).IsValid()
+}
