@@ -333,13 +333,20 @@ func TestSlowReaderLosesOnlyItsStream(t *testing.T) {
 // rawPost sends a message of a legacy client and leaves the answer unread.
 func rawPost(t *testing.T, cl *mcptest.Client, body string) net.Conn {
 	t.Helper()
+	return rawSend(t, cl, body, map[string]string{wire.HeaderSession: cl.Session})
+}
+
+func rawSend(t *testing.T, cl *mcptest.Client, body string, header map[string]string) net.Conn {
+	t.Helper()
 	rq, err := http.NewRequest(http.MethodPost, cl.URL, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	rq.Header = cl.Header.Clone()
 	rq.Header.Set("Content-Type", "application/json")
-	rq.Header.Set(wire.HeaderSession, cl.Session)
+	for name, value := range header {
+		rq.Header.Set(name, value)
+	}
 	rq.Close = true
 	conn, err := net.Dial("tcp", rq.URL.Host)
 	if err != nil {
@@ -350,4 +357,32 @@ func rawPost(t *testing.T, cl *mcptest.Client, body string) net.Conn {
 		t.Fatal(err)
 	}
 	return conn
+}
+
+// paced answers every call of the tool big as a stream: one progress
+// notification for each value that comes, then the answer.
+func paced(next <-chan struct{}, events int) mcptest.Script {
+	return func(w http.ResponseWriter, _ *http.Request, body []byte) bool {
+		if !bytes.Contains(body, []byte(`"tools/call"`)) || !bytes.Contains(body, []byte(`"big"`)) {
+			return false
+		}
+		var style mcptest.SSEStyle
+		style.StartSSE(w)
+		progressToken := wire.GetPath(body, "params", "_meta", "progressToken")
+		for n := range events {
+			<-next
+			style.WriteSSE(w, mcptest.Event{Data: fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, progressToken, n+1)})
+		}
+		style.WriteSSE(w, mcptest.Event{Data: `{"jsonrpc":"2.0","id":` + mcptest.RequestID(body) + `,"result":{"resultType":"complete","content":[{"type":"text","text":"done"}]}}`})
+		return true
+	}
+}
+
+// rawModern sends a call of a modern client and leaves the answer unread.
+func rawModern(t *testing.T, cl *mcptest.Client, tool, args string) net.Conn {
+	t.Helper()
+	meta := `"_meta":{"` + wire.MetaProtocolVersion + `":"` + wire.NewestModern + `","` + wire.MetaClientCapabilities + `":{}}`
+	return rawSend(t, cl, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":`+callOf(tool, args, meta)+`}`, map[string]string{
+		wire.HeaderProtocolVersion: wire.NewestModern, wire.HeaderMethod: "tools/call", wire.HeaderName: tool,
+	})
 }
