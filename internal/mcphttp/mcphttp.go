@@ -114,7 +114,8 @@ func (d *Door) post(w http.ResponseWriter, r *http.Request, p crib.Principal) {
 		if errors.Is(err, wire.ErrParse) {
 			code = wire.CodeParse
 		}
-		web.WriteRPCError(w, http.StatusBadRequest, code, err.Error())
+		// The id is null, not left out: it could not be read (JSON-RPC 2.0, 5).
+		writeAnswer(w, gateway.Answer{Status: http.StatusBadRequest, Body: wire.ErrorBody(nil, code, err.Error(), nil)})
 		return
 	}
 	req := &gateway.Request{
