@@ -5,7 +5,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -78,8 +77,8 @@ type state struct {
 // New builds a crib and takes its data folder and its address. Nothing is
 // served before Run. A fault in toolcrib.yaml itself is an error; a fault in
 // one server's definition costs that server.
-func New(o Options) (a *App, err error) {
-	a = &App{opts: o, started: time.Now()}
+func New(o Options) (_ *App, err error) {
+	a := &App{opts: o, started: time.Now()}
 	a.log = o.Log
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
@@ -194,29 +193,21 @@ func (a *App) build() error {
 func (a *App) credentials(ctx context.Context, def *servers.Definition) (upstream.Credentials, error) {
 	stores := a.current.Load().stores
 	creds := upstream.Credentials{Header: make(http.Header)}
-	for _, h := range def.Headers {
-		v, err := stores.ResolveHeader(ctx, h.Name, h.Value)
-		if err != nil {
-			return creds, fmt.Errorf("header %s of server %s: %w", h.Name, def.Name, err)
-		}
-		creds.Header.Set(h.Name, withScheme(h.Name, v.Reveal()))
+	headers, err := def.ResolveHeaders(ctx, stores)
+	if err != nil {
+		return creds, err
 	}
-	for _, e := range def.Env {
-		v, err := stores.ResolveEnv(ctx, e.Name, e.Value)
-		if err != nil {
-			return creds, fmt.Errorf("variable %s of server %s: %w", e.Name, def.Name, err)
-		}
-		creds.Env = append(creds.Env, e.Name+"="+v.Reveal())
+	for _, h := range headers {
+		creds.Header.Set(h.Name, h.Value.Reveal())
+	}
+	env, err := def.ResolveEnv(ctx, stores)
+	if err != nil {
+		return creds, err
+	}
+	for _, e := range env {
+		creds.Env = append(creds.Env, e.Name+"="+e.Value.Reveal())
 	}
 	return creds, nil
-}
-
-// withScheme makes a bare token in Authorization a bearer token.
-func withScheme(header, value string) string {
-	if strings.EqualFold(header, "Authorization") && !strings.Contains(value, " ") {
-		return "Bearer " + value
-	}
-	return value
 }
 
 // listen takes the address for clients and the socket for operators.

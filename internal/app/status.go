@@ -3,6 +3,7 @@ package app
 import (
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,7 +46,7 @@ type ServerStatus struct {
 	Enabled   bool       `json:"enabled"`
 	Transport string     `json:"transport"` // http or stdio
 	Target    string     `json:"target"`    // URL without query, or command
-	State     string     `json:"state"`     // idle, starting, ready, failed or disabled
+	State     string     `json:"state"`     // idle, starting, ready, failed, disabled or broken
 	Eras      []string   `json:"eras,omitempty"`
 	Error     string     `json:"error,omitempty"`
 	PID       int        `json:"pid,omitempty"`
@@ -89,6 +90,14 @@ func (a *App) Status() Status {
 	for _, def := range st.set.All() {
 		out.Servers = append(out.Servers, a.serverStatus(&def))
 	}
+	for _, b := range st.set.Broken() {
+		s := ServerStatus{Name: b.Name, Source: string(b.Source.Kind), File: b.Source.File, State: "broken", Tools: []ToolInfo{}}
+		if len(b.Faults) > 0 {
+			s.Error = b.Faults[0].String()
+		}
+		out.Servers = append(out.Servers, s)
+	}
+	slices.SortFunc(out.Servers, func(a, b ServerStatus) int { return strings.Compare(a.Name, b.Name) })
 	for _, s := range st.set.Shadowed() {
 		out.Shadowed = append(out.Shadowed, Shadowed{Name: s.Name, Source: string(s.Source.Kind), By: string(s.By.Kind)})
 	}

@@ -45,6 +45,7 @@ func (ex *exchange) outgoing(t *target) (*upstream.Outgoing, error) {
 	out := &upstream.Outgoing{
 		Method: m.Method, Src: m.Body, ID: m.ID, Token: m.Meta.ProgressToken,
 		Name: t.name, HasName: t.name != "", Owner: owns(m.Method), Read: harmless(m.Method),
+		Timeout: ex.server.Def().Timeout,
 	}
 	if at.OK() {
 		out.Edits = append(out.Edits, wire.Edit{At: at, With: wire.Quote(t.name)})
