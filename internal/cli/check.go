@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolcrib/toolcrib/internal/config"
+	pages "github.com/toolcrib/toolcrib/internal/page"
+	"github.com/toolcrib/toolcrib/internal/secret"
+	"github.com/toolcrib/toolcrib/internal/servers"
+)
+
+func (e *env) checkCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "check", GroupID: groupStart, Args: args(cobra.NoArgs),
+		Short: "Check the configuration and every page, without starting anything",
+		Long: `Check toolcrib.yaml, every page and the environment, and print each fault and
+warning with file, line and column. Nothing is started and no secret is read.
+If there is an error, the exit code is 2.`,
+		RunE: func(*cobra.Command, []string) error { return e.check() },
+	}
+}
+
+func (e *env) check() error {
+	cfg, faults := config.Load(e.load())
+	set, more := servers.Load(cfg.Definitions())
+	faults = append(faults, more...)
+	if stores, err := secret.NewStores(secret.Options{Specs: cfg.Secrets, Dir: cfg.Workspace, LookupEnv: e.lookupEnv}); err == nil {
+		faults = append(faults, set.CheckSecrets(stores)...)
+		for _, text := range stores.Warnings() {
+			faults = append(faults, pages.Fault{File: "secrets", Severity: pages.Warning, Msg: text})
+		}
+	}
+	for _, s := range set.Shadowed() {
+		faults = append(faults, pages.Fault{File: s.Source.File, Line: s.Source.Line, Severity: pages.Warning,
+			Msg: fmt.Sprintf("server %s is not used, because %s has the name", s.Name, s.By)})
+	}
+	s := e.screen()
+	errors := 0
+	for _, f := range faults {
+		look := amber
+		if f.Severity == pages.Error {
+			look = red
+			errors++
+		}
+		s.line(s.styled(look, oneLine(f.String())))
+	}
+	s.line(fmt.Sprintf("%s in %s: %s, %s", count(len(set.All()), "server"), visible(cfg.Workspace), count(errors, "error"), count(len(faults)-errors, "warning")))
+	if errors > 0 {
+		return &exitError{code: exitUsage}
+	}
+	return nil
+}

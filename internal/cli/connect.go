@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolcrib/toolcrib/internal/app"
+	"github.com/toolcrib/toolcrib/internal/config"
+	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/mcpstdio"
+	"github.com/toolcrib/toolcrib/internal/telemetry"
+)
+
+func (e *env) connectCommand() *cobra.Command {
+	var server string
+	cmd := &cobra.Command{
+		Use: "connect", GroupID: groupClients, Args: args(cobra.NoArgs),
+		Short: "Be an MCP server on standard input and output, for clients that speak nothing else",
+		Long: `Be an MCP server on standard input and output, for clients that start a command
+to reach a server. All of it is relayed to the running crib. If none is running,
+one is started in the background; it goes on when the client ends, and its log
+is serve.log in the data folder.`,
+		Example: `  claude mcp add toolcrib -- toolcrib connect`,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return e.connect(cmd.Context(), server) },
+	}
+	cmd.Flags().StringVar(&server, "server", "", "only this `server`, its names untouched")
+	e.completeFlag(cmd, "server", e.serverNames)
+	return cmd
+}
+
+func (e *env) connect(ctx context.Context, server string) error {
+	if server != "" {
+		if err := crib.CheckServerName(server); err != nil {
+			return err
+		}
+	}
+	cfg, err := e.config()
+	if err != nil {
+		return err
+	}
+	running, err := e.ensureBackground(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	log, err := telemetry.Logger(telemetry.Options{Output: e.err, Level: "warn"})
+	if err != nil {
+		return err
+	}
+	ignoreBrokenPipe()
+	return mcpstdio.Run(ctx, mcpstdio.Options{
+		In: e.in, Out: e.out, Log: log,
+		URL:   "http://" + running.Address + endpoint(server),
+		Token: func(context.Context) (string, error) { return localToken(cfg) },
+		Ensure: func(ctx context.Context) error {
+			again, err := e.ensureBackground(ctx, cfg)
+			if err == nil && again.Address != running.Address {
+				return crib.Errorf(crib.Unavailable, "the crib is at another address now, %s; start toolcrib connect again", again.Address)
+			}
+			return err
+		},
+	})
+}
+
+// localToken reads the token of this machine's own commands.
+func localToken(cfg *config.Config) (string, error) {
+	data, err := app.OpenData(cfg.Data)
+	if err != nil {
+		return "", err
+	}
+	defer data.Close() //nolint:errcheck // nothing was written
+	return data.LocalToken()
+}

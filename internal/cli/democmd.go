@@ -1,0 +1,274 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolcrib/toolcrib/internal/app"
+	"github.com/toolcrib/toolcrib/internal/config"
+	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/demo"
+	pages "github.com/toolcrib/toolcrib/internal/page"
+	"github.com/toolcrib/toolcrib/internal/servers"
+)
+
+const (
+	// demoServerName is the command by which this program is a server itself.
+	demoServerName = "demo-server"
+
+	// everything is a server of others, for machines that have npx. The version
+	// is named, so that the demonstration is the same tomorrow.
+	everything = "@modelcontextprotocol/server-everything@2026.8.31"
+
+	// everythingTime is how long the demonstration waits for npx to fetch and
+	// start it.
+	everythingTime = 10 * time.Second
+
+	// demoHeader is how long a request to the notebook may take to come.
+	demoHeader = 10 * time.Second
+)
+
+// The servers of the demonstration.
+const (
+	demoStdio      = "workshop"
+	demoHTTP       = "notebook"
+	demoEverything = "everything"
+)
+
+func (e *env) demoServerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: demoServerName, Hidden: true, Args: args(cobra.NoArgs),
+		Short: "Be a small MCP server on standard input and output",
+		RunE:  func(*cobra.Command, []string) error { return demo.Stdio(e.in, e.out, nil) },
+	}
+}
+
+func (e *env) demoCommand() *cobra.Command {
+	var once bool
+	cmd := &cobra.Command{
+		Use: "demo", GroupID: groupStart, Args: args(cobra.NoArgs),
+		Short: "See the crib work, with servers that are part of this program",
+		Long: `See the crib work in a folder that is removed at the end: two servers that are
+part of this program, one started as a command and one reached over HTTP, behind
+one address. Where npx exists, server-everything is a third.
+
+The tools are listed, and one is called in each family of protocol versions. On
+a terminal the crib goes on serving until Ctrl-C, so that a client can try it.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, terminal := terminal(e.out)
+			return e.demo(cmd.Context(), once || !terminal)
+		},
+	}
+	cmd.Flags().BoolVar(&once, "once", false, "end after the calls")
+	return cmd
+}
+
+func (e *env) demo(ctx context.Context, once bool) (err error) {
+	dir, err := os.MkdirTemp("", "toolcrib-demo-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = firstOf(err, os.RemoveAll(dir)) }()
+	notebook, stop, err := serveNotebook()
+	if err != nil {
+		return err
+	}
+	defer stop()
+	load, err := e.demoWorkspace(dir, notebook)
+	if err != nil {
+		return err
+	}
+	a, err := app.New(app.Options{Load: load, Version: version(), Environ: e.environ, FreePort: true})
+	if err != nil {
+		return err
+	}
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(life) }()
+	defer func() { end(); err = firstOf(err, <-ended) }()
+	cfg, _ := config.Load(load) // it was good a moment ago
+	d := demonstration{env: e, mcp: newMCPClient(cfg, a.Addr(), ""), operator: app.Dial(cfg.Data), screen: e.screen()}
+	if err := d.show(ctx); err != nil || once {
+		return err
+	}
+	return d.serve(ctx, ended)
+}
+
+// serveNotebook serves the notebook on loopback until stop.
+func serveNotebook() (address string, stop func(), err error) {
+	l, err := net.Listen("tcp", loopbackAnyPort)
+	if err != nil {
+		return "", nil, fmt.Errorf("serve the notebook: %w", err)
+	}
+	s := &http.Server{Handler: demo.HTTP(), ReadHeaderTimeout: demoHeader}
+	ended := make(chan struct{})
+	go func() {
+		s.Serve(l) //nolint:errcheck // it ends because it is closed
+		close(ended)
+	}()
+	return "http://" + l.Addr().String() + "/mcp", func() {
+		s.Close() //nolint:errcheck // nothing is left to be done about it
+		<-ended
+	}, nil
+}
+
+// demoWorkspace writes the workspace of the demonstration and says how it is
+// loaded: nothing of the person's own configuration is in it.
+func (e *env) demoWorkspace(dir, notebook string) (config.Options, error) {
+	load := config.Options{
+		Workspace: filepath.Join(dir, "workspace"), Data: filepath.Join(dir, "data"), Listen: e.flags.listen,
+		LookupEnv: func(name string) (string, bool) {
+			if strings.HasPrefix(name, "TOOLCRIB_") {
+				return "", false
+			}
+			return e.lookupEnv(name)
+		},
+	}
+	program, err := self()
+	if err != nil {
+		return load, err
+	}
+	transports := map[string]pages.Transport{demoStdio: {Command: []string{program, demoServerName}}, demoHTTP: {URL: notebook}}
+	if npx, err := exec.LookPath("npx"); err == nil {
+		transports[demoEverything] = pages.Transport{Command: []string{npx, "-y", everything, "stdio"}}
+	}
+	if err := os.MkdirAll(filepath.Join(load.Workspace, servers.PageDir), folderMode); err != nil {
+		return load, err
+	}
+	for name, t := range transports {
+		b := pages.NewBlock()
+		b.Transport = t
+		text, err := pages.Render(b, name, "")
+		if err != nil {
+			return load, err
+		}
+		if _, err := makeFile(filepath.Join(load.Workspace, servers.PageDir, name+".md"), text); err != nil {
+			return load, err
+		}
+	}
+	// Callers of this machine need no token, so that a client can try it with
+	// one line.
+	_, err = makeFile(filepath.Join(load.Workspace, config.FileName), []byte("auth: { anonymous: true }\n"))
+	return load, err
+}
+
+// demonstration shows a crib to a person.
+type demonstration struct {
+	env      *env
+	mcp      *mcpClient
+	operator *app.Operator
+	screen   screen
+}
+
+func (d *demonstration) title(format string, args ...any) {
+	d.screen.line("\n", d.screen.styled(bold, visible(fmt.Sprintf(format, args...))))
+}
+
+// sent and got show one step of a conversation.
+func (d *demonstration) sent(text string) { d.screen.line("  → ", oneLine(text)) }
+func (d *demonstration) got(text string) {
+	d.screen.line("  ← ", d.screen.styled(green, oneLine(text)))
+}
+
+func (d *demonstration) show(ctx context.Context) error {
+	d.screen.line("The crib serves at ", d.screen.styled(bold, d.mcp.base+endpoint("")))
+	if err := d.connect(ctx); err != nil {
+		return err
+	}
+	if err := d.list(ctx); err != nil {
+		return err
+	}
+	if err := d.callModern(ctx); err != nil {
+		return err
+	}
+	return d.callLegacy(ctx)
+}
+
+// connect connects the servers, all at one time.
+func (d *demonstration) connect(ctx context.Context) error {
+	st, err := d.operator.Status(ctx)
+	if err != nil {
+		return err
+	}
+	type outcome struct {
+		name string
+		err  error
+	}
+	outcomes := make(chan outcome, len(st.Servers))
+	for _, s := range st.Servers {
+		go func() {
+			wait := readyTime
+			if s.Name == demoEverything {
+				wait = everythingTime
+			}
+			ctx, cancel := context.WithTimeout(ctx, wait)
+			defer cancel()
+			_, err := d.operator.Connect(ctx, s.Name)
+			outcomes <- outcome{s.Name, err}
+		}()
+	}
+	var failed error
+	for range st.Servers {
+		switch o := <-outcomes; {
+		case o.err == nil:
+		case o.name != demoEverything:
+			failed = fmt.Errorf("connect %s: %w", o.name, o.err)
+		case errors.Is(o.err, context.DeadlineExceeded):
+			d.env.say("%s is not there yet: npx is still fetching it", o.name)
+		default:
+			d.env.say("%s is not there: npx cannot start it here, which needs the network the first time", o.name)
+		}
+	}
+	return failed
+}
+
+func (d *demonstration) list(ctx context.Context) error {
+	tools, err := listTools(ctx, d.mcp, endpoint(""))
+	if err != nil {
+		return err
+	}
+	st, err := d.operator.Status(ctx)
+	if err != nil {
+		return err
+	}
+	known := 0
+	for _, s := range st.Servers {
+		if s.Known {
+			known++
+		}
+	}
+	d.title("%s of %s", count(len(tools), "tool"), count(known, "server"))
+	var rows [][]cell
+	for _, t := range tools {
+		rows = append(rows, cells(t.name, t.description))
+	}
+	d.screen.table([]string{"TOOL", "DESCRIPTION"}, rows)
+	return nil
+}
+
+// serve goes on until a person ends it, or the crib ends by itself.
+func (d *demonstration) serve(ctx context.Context, ended chan error) error {
+	d.title("Let a client try it:")
+	d.screen.line("  claude mcp add --transport http toolcrib ", d.mcp.base+endpoint(""))
+	d.screen.line("\nCtrl-C ends it and removes everything it made.")
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-ended:
+		ended <- nil // its slot, for who waits at the end
+		if err == nil {
+			err = crib.Errorf(crib.Internal, "the crib ended by itself")
+		}
+		return err
+	}
+}

@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/toolcrib/toolcrib/internal/clients"
+	"github.com/toolcrib/toolcrib/internal/config"
+	"github.com/toolcrib/toolcrib/internal/crib"
+)
+
+// env is the world that a command runs in, and the flags that every command
+// has.
+type env struct {
+	in       io.Reader
+	out, err io.Writer
+	environ  []string
+	vars     map[string]string
+	flags    struct{ workspace, data, listen string }
+}
+
+func newEnv(in io.Reader, out, err io.Writer, environ []string) *env {
+	e := &env{in: in, out: out, err: err, environ: environ, vars: map[string]string{}}
+	for _, kv := range environ {
+		// Windows has variables whose names begin with "=".
+		if name, value, ok := strings.Cut(kv, "="); ok && name != "" {
+			e.vars[name] = value
+		}
+	}
+	return e
+}
+
+func (e *env) getenv(name string) string { return e.vars[name] }
+
+func (e *env) lookupEnv(name string) (string, bool) {
+	v, ok := e.vars[name]
+	return v, ok
+}
+
+// home is the person's home folder, "" if it is not known.
+func (e *env) home() string {
+	if runtime.GOOS == "windows" {
+		return e.getenv("USERPROFILE")
+	}
+	return e.getenv("HOME")
+}
+
+// clients is where the configuration files of clients are looked for.
+func (e *env) clients() clients.Env {
+	dir, err := os.Getwd()
+	if err != nil {
+		dir = "" // leaves the files of projects out
+	}
+	return clients.Env{Home: e.home(), Getenv: e.getenv, GOOS: runtime.GOOS, Dir: dir}
+}
+
+// terminal returns the terminal that stream is, and false if it is none.
+func terminal(stream any) (fd int, ok bool) {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return 0, false
+	}
+	fd = int(f.Fd())
+	return fd, term.IsTerminal(fd)
+}
+
+// interactive reports whether a person can be asked.
+func (e *env) interactive() bool {
+	_, in := terminal(e.in)
+	_, out := terminal(e.err)
+	return in && out
+}
+
+// screen is where results go.
+func (e *env) screen() screen {
+	s := screen{w: e.out}
+	fd, ok := terminal(e.out)
+	if !ok {
+		return s
+	}
+	if width, _, err := term.GetSize(fd); err == nil && width > 0 {
+		s.width = width
+	} else {
+		s.width = defaultWidth
+	}
+	s.colour = e.getenv("NO_COLOR") == "" && e.getenv("TERM") != "dumb"
+	return s
+}
+
+// defaultWidth is that of a terminal which does not say, in characters.
+const defaultWidth = 80
+
+// say tells a person something beside the result.
+func (e *env) say(format string, args ...any) {
+	fmt.Fprintln(e.err, visible(fmt.Sprintf(format, args...)))
+}
+
+// confirm asks a question whose answer is no unless it is yes. Where nobody can
+// be asked, yes must have been said by flag.
+func (e *env) confirm(ctx context.Context, yes bool, question string) error {
+	if yes {
+		return nil
+	}
+	if !e.interactive() {
+		return usagef("nobody can be asked here; write --yes if this is what you want")
+	}
+	fmt.Fprint(e.err, question+" [y/N] ")
+	answer, err := e.readLine(ctx)
+	if err != nil {
+		return err
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return &exitError{exitRefused, crib.Errorf(crib.Denied, "nothing was changed")}
+}
+
+// readLine reads one line. The read of a terminal cannot be ended from
+// outside; it is left behind when ctx ends, and with it the process.
+func (e *env) readLine(ctx context.Context) (string, error) {
+	type line struct {
+		text string
+		err  error
+	}
+	got := make(chan line, 1)
+	go func() {
+		text, err := bufio.NewReader(e.in).ReadString('\n')
+		if err == io.EOF {
+			err = nil
+		}
+		got <- line{text, err}
+	}()
+	select {
+	case l := <-got:
+		return l.text, l.err
+	case <-ctx.Done():
+		fmt.Fprintln(e.err)
+		return "", ctx.Err()
+	}
+}
+
+// self is the path of this program, for other programs to start.
+func self() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find the path of this program: %w", err)
+	}
+	return filepath.Clean(path), nil
+}
+
+// lastingSelf is self for what is written down: a program that go run made is
+// gone tomorrow, so there it is the name alone.
+func lastingSelf() (string, error) {
+	path, err := self()
+	if strings.Contains(filepath.ToSlash(path), "/go-build") {
+		return "toolcrib", err
+	}
+	return path, err
+}
+
+// placeFlags are the flags with which another start of this program finds the
+// same workspace and data, where they are not the default.
+func placeFlags(cfg *config.Config) []string {
+	var flags []string
+	if cfg.Source(config.KeyWorkspace) != config.Default {
+		flags = append(flags, config.FlagWorkspace, cfg.Workspace)
+	}
+	if cfg.Source(config.KeyData) != config.Default {
+		flags = append(flags, config.FlagData, cfg.Data)
+	}
+	return flags
+}

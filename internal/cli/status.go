@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolcrib/toolcrib/internal/app"
+	"github.com/toolcrib/toolcrib/internal/wire"
+)
+
+func (e *env) statusCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "status", GroupID: groupStart, Args: args(cobra.NoArgs),
+		Short: "Show the running crib and its servers",
+		Long: `Show the running crib: its servers and what became of them, the tools that are
+let through without asking, what is left out of the lists and why, and where
+its files are. If no crib is running, the exit code is 3.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := e.config()
+			if err != nil {
+				return err
+			}
+			running, err := e.attachRunning(cmd.Context(), cfg)
+			if err != nil {
+				return err
+			}
+			st, err := running.operator.Status(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return e.writeJSON(st)
+			}
+			statusView{e.screen(), st}.show()
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// writeJSON writes a value of ours as JSON.
+func (e *env) writeJSON(v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return e.writeRaw(text)
+}
+
+// writeRaw writes JSON text: the bytes as they are, or, on a terminal, the same
+// value with all of it to be seen.
+func (e *env) writeRaw(text []byte) error {
+	out := string(text)
+	if _, ok := terminal(e.out); ok {
+		out = visibleJSON(out)
+	}
+	_, err := fmt.Fprintln(e.out, out)
+	return err
+}
+
+// statusView shows a Status to a person.
+type statusView struct {
+	screen
+	app.Status
+}
+
+func (v statusView) show() {
+	v.field("crib", fmt.Sprintf("%s, process %d, since %s", v.Version, v.PID, v.Started.Local().Format(time.DateTime)))
+	v.field("address", "http://"+v.Address+endpoint(""))
+	v.field("workspace", v.Workspace)
+	v.field("data", v.Data)
+	v.field("isolation", isolationText(v.Isolation))
+	if v.Anonymous {
+		v.field("anonymous", "on: every program of this machine may list and call tools")
+	}
+	if len(v.Servers) == 0 {
+		v.line("\nNo servers yet. Take over those of your clients with: toolcrib import")
+	} else {
+		v.line("")
+		v.servers()
+	}
+	for _, s := range v.Servers {
+		v.notes(s)
+	}
+	for _, s := range v.Shadowed {
+		v.note(s.Name, plain, fmt.Sprintf("its definition in %s is not used, because %s has the name", sourceText(s.Source), sourceText(s.By)))
+	}
+	for _, f := range v.Faults {
+		v.line(v.styled(red, visible(f)))
+	}
+}
+
+func (v statusView) field(name, text string) {
+	v.line(v.styled(bold, fmt.Sprintf("%-10s", name)), " ", visible(text))
+}
+
+func isolationText(isolation string) string {
+	if isolation == "none" {
+		return "none: commands run as the user of the crib and can read what it can"
+	}
+	return isolation
+}
+
+func sourceText(kind string) string {
+	switch kind {
+	case "page":
+		return "mcp/"
+	case "file":
+		return "toolcrib.yaml"
+	case "env":
+		return "TOOLCRIB_MCP_SERVERS"
+	}
+	return kind
+}
+
+var stateStyles = map[string]style{"ready": green, "failed": red, "starting": amber, "disabled": dim}
+
+func (v statusView) servers() {
+	var rows [][]cell
+	for _, s := range v.Servers {
+		tools := "?"
+		if s.Known {
+			tools = fmt.Sprint(len(s.Tools))
+		}
+		rows = append(rows, []cell{{text: s.Name}, {s.State, stateStyles[s.State]}, {text: tools}, {text: protocolText(s.Eras)}, {text: s.Target}})
+	}
+	v.table([]string{"SERVER", "STATE", "TOOLS", "PROTOCOL", "WHERE"}, rows)
+}
+
+// protocolText names the protocol versions of a server as its documentation
+// would.
+func protocolText(eras []string) string {
+	var list []string
+	for _, era := range eras {
+		if wire.Era(era) == wire.Modern {
+			list = append(list, wire.NewestModern)
+		} else {
+			list = append(list, "to "+wire.NewestLegacy)
+		}
+	}
+	if list == nil {
+		return "-"
+	}
+	return strings.Join(list, ", ")
+}
+
+// notes says what about a server deserves a look.
+func (v statusView) notes(s app.ServerStatus) {
+	if s.Error != "" {
+		v.note(s.Name, red, s.Error)
+	}
+	if (s.State == "failed" || s.State == "starting") && s.Stderr != "" {
+		v.note(s.Name, amber, "its last words: "+lastLine(s.Stderr))
+	}
+	if s.Noise > 0 {
+		v.note(s.Name, amber, fmt.Sprintf("%s on its standard output were no messages and were passed over", count(s.Noise, "line")))
+	}
+	if n := ungated(s.Tools); n > 0 {
+		v.note(s.Name, amber, fmt.Sprintf("%s without a gate: let through", count(n, "tool")))
+	}
+	for _, l := range s.LeftOut {
+		where := "at the address of all servers"
+		if l.Everywhere {
+			where = "everywhere"
+		}
+		v.note(s.Name, amber, fmt.Sprintf("%s is left out %s: %s", l.Name, where, l.Why))
+	}
+}
+
+func (v statusView) note(server string, s style, text string) {
+	v.line(v.styled(bold, server+":"), " ", v.styled(s, oneLine(text)))
+}
+
+func ungated(tools []app.ToolInfo) int {
+	n := 0
+	for _, t := range tools {
+		if t.Gate == noGate {
+			n++
+		}
+	}
+	return n
+}
+
+// noGate is what a Status calls a tool that no gate says anything about.
+const noGate = "none"
+
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return text[strings.LastIndexByte(text, '\n')+1:]
+}
