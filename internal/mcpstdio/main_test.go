@@ -175,13 +175,10 @@ func eventually(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// listenOn returns a listener at addr, "" for any.
-func listenOn(t *testing.T, addr string) net.Listener {
+// listenOn returns a listener at any free port.
+func listenOn(t *testing.T) net.Listener {
 	t.Helper()
-	if addr == "" {
-		addr = "127.0.0.1:0"
-	}
-	l, err := net.Listen("tcp", addr)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -80,7 +81,7 @@ func TestATokenThatCannotBeRead(t *testing.T) {
 func TestEnsure(t *testing.T) {
 	behind := mcptest.NewHTTP(t, mcptest.HTTPOptions{})
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { forward(t, w, r, behind.URL) })
-	l := listenOn(t, "")
+	l := listenOn(t)
 	addr := l.Addr().String()
 	l.Close()
 
@@ -89,8 +90,11 @@ func TestEnsure(t *testing.T) {
 	h := connect(t, "http://"+addr+"/mcp", func(o *Options) {
 		o.Ensure = func(context.Context) error {
 			starts.Add(1)
-			stop = serve(t, listenOn(t, addr), handler)
-			return nil
+			l, err := net.Listen("tcp", addr)
+			if err == nil {
+				stop = serve(t, l, handler)
+			}
+			return err
 		}
 	})
 	const many = 10
@@ -134,7 +138,7 @@ func forward(t *testing.T, w http.ResponseWriter, r *http.Request, to string) {
 }
 
 func TestACribThatCannotBeStarted(t *testing.T) {
-	l := listenOn(t, "")
+	l := listenOn(t)
 	addr := l.Addr().String()
 	l.Close()
 	cases := []struct {
@@ -220,7 +224,7 @@ func TestAtMostOnce(t *testing.T) {
 // what it did not ask for: such a call goes out on another connection.
 func TestACallThatWasNotTakenIsSentAgain(t *testing.T) {
 	var posts, taken atomic.Int64
-	l := listenOn(t, "")
+	l := listenOn(t)
 	serve(t, l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if posts.Add(1) == 1 {
 			mcptest.Hijack(t, w).Close() // the body was not asked for
