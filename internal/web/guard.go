@@ -11,8 +11,10 @@ import (
 // pages of this machine alone.
 type Options struct {
 	// AllowedHosts is runtime.mcp.allowed_hosts: the values of Host that are
-	// answered. An entry without a port matches every port. Empty means
-	// localhost, *.localhost, 127.0.0.1 and ::1; ["*"] switches the check off.
+	// answered. An entry without a port matches every port, *.NAME every name
+	// below NAME, and localhost all names by which a machine calls itself:
+	// localhost, *.localhost, 127.0.0.1 and ::1. Those are what an empty list
+	// means; ["*"] switches the check off.
 	AllowedHosts []string
 
 	// AllowedOrigins is runtime.cors.allowed_origins: the web pages that may
