@@ -534,6 +534,69 @@ func TestAClientThatReadsNoMore(t *testing.T) {
 	}
 }
 
+// A client that does not read holds up its own messages, but not the end.
+func TestAClientThatDoesNotRead(t *testing.T) {
+	peer := mcptest.NewHTTP(t, mcptest.HTTPOptions{})
+	outR, outW := io.Pipe()
+	h := connect(t, peer.URL, func(o *Options) { o.Out, o.Grace = outW, time.Millisecond })
+	h.call(wire.Modern, "1", "echo", "{}")
+	h.send("no message")
+	h.call(wire.Modern, "2", "echo", "{}")
+	peer.WaitFor("tools/call", 2)
+	h.stop()
+	if err := h.wait(); err != nil {
+		t.Error(err)
+	}
+	outR.Close()
+}
+
+func TestAnswersThatAreTooLarge(t *testing.T) {
+	peer := mcptest.NewHTTP(t, mcptest.HTTPOptions{})
+	h := connect(t, peer.URL)
+	large := strings.Repeat("x", MaxAnswer)
+	for _, stream := range []bool{false, true} {
+		peer.Script(func(w http.ResponseWriter, _ *http.Request, _ []byte) bool {
+			kind, before := "application/json", ""
+			if stream {
+				kind, before = "text/event-stream", "data: "
+			}
+			w.Header().Set("Content-Type", kind)
+			io.WriteString(w, before+`{"jsonrpc":"2.0","id":1,"result":"`) //nolint:errcheck // the relay leaves
+			io.WriteString(w, large)                                       //nolint:errcheck // the relay leaves
+			io.WriteString(w, "\"}\n\n")                                   //nolint:errcheck // the relay leaves
+			return true
+		})
+		h.call(wire.Modern, "1", "echo", "{}")
+		h.expectParts(`"id":1,"error"`, `"io.toolcrib/code":"too_large"`)
+	}
+	peer.Script(nil)
+	h.call(wire.Modern, "1", "echo", "{}")
+	h.expectParts(echoed("1"))
+}
+
+func TestOpenRequestsAreLimited(t *testing.T) {
+	var o openRequests
+	o.init()
+	add := func(era wire.Era, id string) error {
+		return o.add(&request{id: id, era: era})
+	}
+	for i := range MaxOpen - 1 {
+		if err := add(wire.Modern, fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := add(wire.Legacy, "0"); err != nil {
+		t.Errorf("an id of the other era: %v", err)
+	}
+	if err := add(wire.Modern, "one more"); crib.CodeOf(err) != crib.Busy {
+		t.Errorf("over the limit: %v", err)
+	}
+	o.remove(o.get(wire.Legacy, "0"))
+	if err := add(wire.Modern, "one more"); err != nil {
+		t.Errorf("after one ended: %v", err)
+	}
+}
+
 func TestOptionsThatAreMissing(t *testing.T) {
 	for _, o := range []Options{
 		{URL: "http://127.0.0.1:1/v1/mcp"},
