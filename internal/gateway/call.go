@@ -138,6 +138,7 @@ func (g *Gateway) send(ctx context.Context, req *Request, t *target, sink Sink) 
 		if err != nil {
 			return nil, err
 		}
+		g.tellLevel(ctx, req, t.server, leg)
 		ex := &exchange{g: g, req: req, server: t.server, sink: sink, era: leg.Hello().Era}
 		out, err := ex.outgoing(t)
 		if err != nil {

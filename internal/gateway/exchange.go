@@ -176,8 +176,6 @@ func (ex *exchange) Notification(m wire.Message) {
 	}
 }
 
-var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
-
 // wantsLog reports whether the client asked for a log message. A modern client
 // asks with the request; a legacy one with its session, and gets what the
 // server sends until it does.
@@ -213,7 +211,7 @@ func requestFor(method string) string {
 func (ex *exchange) Request(m wire.Message, answer func([]byte)) {
 	s := ex.req.Session
 	kind := requestFor(m.Method)
-	if s == nil || kind == "" || !contains(ex.server.Def().Dialogue.May, kind) || wire.Get(s.capabilities, kind) == nil {
+	if s == nil || kind == "" || !ex.mayAsk(s, kind) {
 		answer(upstream.Decline(m))
 		return
 	}
@@ -232,6 +230,13 @@ func (ex *exchange) Request(m wire.Message, answer func([]byte)) {
 		edits = append(edits, signed(ex.server.Name(), kind, m.Body, m.Params.All)...)
 	}
 	ex.sink.Send(wire.Apply(nil, m.Body, edits...))
+}
+
+// mayAsk reports whether the server was told that it may ask for something of
+// a kind. On a connection that everybody shares it was told of nothing.
+func (ex *exchange) mayAsk(s *Session, kind string) bool {
+	d := ex.server.Def().Dialogue
+	return d.Share != "server" && contains(d.May, kind) && wire.Get(s.capabilities, kind) != nil
 }
 
 func (ex *exchange) remember(m wire.Message, id string) bool {

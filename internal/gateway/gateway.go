@@ -47,6 +47,7 @@ type Gateway struct {
 	log      *slog.Logger
 	sessions sessions
 	news     news
+	levels   logLevels
 	open     context.Context // ends when no more streams may be held open
 	drain    context.CancelFunc
 	life     context.Context // ends with the gateway
@@ -73,6 +74,7 @@ func New(o Options) (*Gateway, error) {
 	g.open, g.drain = context.WithCancel(g.life)
 	g.sessions.init(o.SessionIdle, o.MaxSessions)
 	g.news.init()
+	g.levels.init()
 	stop := g.cat.Subscribe(g.news.changed)
 	g.work.Go(func() {
 		defer stop()

@@ -130,47 +130,6 @@ func clip(s string, n int) string {
 	return s[:n] + ellipsis
 }
 
-// setLevel notes from which level on a session wants log messages, and tells
-// the servers that log.
-func (g *Gateway) setLevel(ctx context.Context, req *Request) Answer {
-	level, ok := req.Message.Params.Level.Text(req.Message.Body)
-	if !ok || !contains(levels, level) {
-		return refuse(req, wire.CodeInvalidParams, "the level must be one of "+strings.Join(levels, ", "), 0)
-	}
-	req.Session.setLevel(level)
-	tell := g.cat.Servers()
-	if !req.aggregate() {
-		srv, err := g.cat.Server(req.Server)
-		if err != nil {
-			return failure(req, err)
-		}
-		tell = tell[:0]
-		tell = append(tell, srv)
-	}
-	for _, srv := range tell {
-		h := srv.Hello(wire.Legacy)
-		if h == nil || h.Era != wire.Legacy || wire.Get(h.Capabilities(), "logging") == nil || srv.Up().State().Legs == 0 {
-			continue
-		}
-		leg, err := srv.Up().Leg(ctx, g.want(req, srv))
-		if err != nil {
-			continue
-		}
-		out := upstream.NewRequest(leg, g.version, "logging/setLevel", `"level":"`+level+`"`)
-		if !req.aggregate() {
-			reply, err := leg.Do(ctx, out, upstream.Nobody{})
-			if err != nil {
-				return failure(req, err)
-			}
-			return g.answer(req, &target{server: srv}, reply)
-		}
-		g.work.Go(func() {
-			leg.Do(g.life, out, upstream.Nobody{}) //nolint:errcheck // a server that does not follow logs as it did
-		})
-	}
-	return Answer{Body: wire.ResultBody(req.id(), []byte("{}"))}
-}
-
 // subscribe answers resources/subscribe and resources/unsubscribe of a legacy
 // client.
 func (g *Gateway) subscribe(ctx context.Context, req *Request) Answer {

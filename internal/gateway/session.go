@@ -122,14 +122,19 @@ func (s *Session) setLevel(level string) {
 	s.level = level
 }
 
-// logLevel is the raw level of the session, nil until it set one.
-func (s *Session) logLevel() []byte {
+// wantedLevel is the level of the session, "" until it set one.
+func (s *Session) wantedLevel() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.level == "" {
-		return nil
+	return s.level
+}
+
+// logLevel is the raw level of the session, nil until it set one.
+func (s *Session) logLevel() []byte {
+	if level := s.wantedLevel(); level != "" {
+		return wire.Quote(level)
 	}
-	return wire.Quote(s.level)
+	return nil
 }
 
 // ask opens a question to the client and returns its raw id. answered is
@@ -309,6 +314,9 @@ func (g *Gateway) EndSession(s *Session) {
 
 func (g *Gateway) endSession(s *Session) {
 	s.end()
+	if s.wantedLevel() != "" {
+		g.levels.recount(g.sessions.all())
+	}
 	for _, srv := range g.cat.Servers() {
 		srv.Up().Drop("session " + s.ID)
 	}
