@@ -221,7 +221,7 @@ func TestCallTimesOutOnce(t *testing.T) {
 // What was never written is unavailable: nobody need wonder whether it ran.
 func TestNotSentIsUnavailable(t *testing.T) {
 	t.Run("connection refused", func(t *testing.T) {
-		p := mcptest.NewHTTP(t, mcptest.HTTPOptions{})
+		p := mcptest.NewHTTP(t, mcptest.HTTPOptions{Options: mcptest.Options{Capabilities: `{"tools":{}}`}})
 		p.Script(func(w http.ResponseWriter, _ *http.Request, _ []byte) bool {
 			w.Header().Set("Connection", "close") // a call on a kept one might get as far as to be written
 			return false
