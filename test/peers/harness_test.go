@@ -109,12 +109,12 @@ func TestCodex(t *testing.T) {
 		port := p.standIn()
 		p.crib("client", "add", "codex")
 		wantAll(t, p.codex(port, "mcp", "list"), "toolcrib")
-		wantAll(t, p.codex(port, "exec", "--", codexPrompt), "FINAL: Echo: from the harness")
+		wantAll(t, p.codex(port, "exec", "--", codexPrompt), `"text":"FINAL: `, `Output:\nEcho: from the harness`)
 	})
 	t.Run("connect", func(t *testing.T) {
 		p := withEverything(t)
 		port := p.standIn()
 		p.codex(port, "mcp", "add", "toolcrib", "--", p.bin, "connect")
-		wantAll(t, p.codex(port, "exec", "--", codexPrompt), "FINAL: Echo: from the harness")
+		wantAll(t, p.codex(port, "exec", "--", codexPrompt), `"text":"FINAL: `, `Output:\nEcho: from the harness`)
 	})
 }

@@ -27,7 +27,7 @@ func TestReferenceServers(t *testing.T) {
 	p := newPerson(t)
 	p.serve()
 	addAll(t, p)
-	wantAll(t, p.crib("tools"), "everything__echo", "files__read_text_file", "memory__create_entities")
+	wantAll(t, p.crib("tools"), "mcp.everything.echo", "mcp.files.read_text_file", "mcp.memory.create_entities")
 	wantAll(t, p.crib("call", "mcp.everything.echo", `{"message":"hello"}`), "Echo: hello")
 	wantAll(t, p.crib("call", "mcp.everything.get-sum", `{"a":2,"b":40}`), "42")
 	wantAll(t, p.crib("call", "mcp.files.read_text_file", `{"path":"`+filepath.Join(p.home, "files", "a.txt")+`"}`), "nine bolts")
