@@ -62,7 +62,11 @@ type posting struct {
 	body   []byte
 	again  bool   // sending it twice does nothing twice
 	what   string // it is, for messages
-	wrote  func() // called when all of it is written; nil is nobody
+
+	// unless is closed when it need not be sent any more; nil is never.
+	unless <-chan struct{}
+	// wrote is called when it is written, or its writing failed; nil is nobody.
+	wrote func()
 }
 
 // do sends p and returns the response. Where no crib answers, it has one
@@ -141,6 +145,11 @@ var errWrittenOnce = errors.New("a request is written at most once")
 
 // once sends p. sent reports whether any of its body may have been written.
 func (c *client) once(ctx context.Context, p posting, token string) (*http.Response, bool, error) {
+	select {
+	case <-p.unless:
+		return nil, false, cancelled(p.what)
+	default:
+	}
 	if p.wrote != nil {
 		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { p.wrote() }})
 	}
@@ -189,7 +198,7 @@ func (c *client) explain(p posting, sent bool, err error) error {
 	case err == nil || isOurs(err):
 		return err
 	case errors.Is(err, context.Canceled):
-		return crib.Errorf(crib.Cancelled, "%s was cancelled", p.what)
+		return cancelled(p.what)
 	case errors.Is(err, context.DeadlineExceeded):
 		return crib.Errorf(crib.Timeout, "the crib at %s did not take %s in time", c.url.Host, p.what)
 	case sent:
@@ -197,6 +206,8 @@ func (c *client) explain(p posting, sent bool, err error) error {
 	}
 	return crib.Errorf(crib.Unavailable, "no crib answers at %s, so nothing was executed; start it with: toolcrib serve", c.url.Host)
 }
+
+func cancelled(what string) *crib.Error { return crib.Errorf(crib.Cancelled, "%s was cancelled", what) }
 
 // lost is the error about a request that was sent and whose answer will not
 // come.

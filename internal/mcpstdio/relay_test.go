@@ -1,12 +1,15 @@
 package mcpstdio
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -222,6 +225,107 @@ func TestCancelLegacy(t *testing.T) {
 	h.wait() //nolint:errcheck // another test
 	if rest := h.drained(); len(rest) > 0 {
 		t.Errorf("written after the cancellation: %q", rest)
+	}
+}
+
+// A crib may answer what was cancelled, and say more before; the client hears
+// none of it.
+func TestNothingIsWrittenForWhatWasCancelled(t *testing.T) {
+	peer := mcptest.NewHTTP(t, mcptest.HTTPOptions{})
+	h := connect(t, peer.URL)
+	h.initialize(wire.Version20251125)
+	began, told := make(chan struct{}), make(chan struct{})
+	peer.Script(func(w http.ResponseWriter, _ *http.Request, body []byte) bool {
+		if strings.Contains(string(body), "notifications/cancelled") {
+			close(told)
+			return false
+		}
+		if !strings.Contains(string(body), "tools/call") {
+			return false
+		}
+		mcptest.SSEStyle{}.StartSSE(w)
+		close(began)
+		<-told
+		mcptest.SSEStyle{}.WriteSSE(w, mcptest.Event{Data: `{"jsonrpc":"2.0","method":"notifications/message"}`},
+			mcptest.Event{Data: `{"jsonrpc":"2.0","id":7,"result":{}}`})
+		return true
+	})
+	h.call(wire.Legacy, "7", "echo", "{}")
+	<-began
+	h.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
+	h.in.Close()
+	if err := h.wait(); err != nil {
+		t.Error(err)
+	}
+	if rest := h.drained(); len(rest) > 0 {
+		t.Errorf("%q was written", rest)
+	}
+}
+
+// A cancellation comes to the crib behind what it cancels, however long the
+// crib takes to read that.
+func TestACancellationDoesNotOvertakeItsRequest(t *testing.T) {
+	peer := mcptest.NewHTTP(t, mcptest.HTTPOptions{NoGET: true})
+	var posts atomic.Int64
+	reached, release := make(chan struct{}), make(chan struct{})
+	l := listenOn(t)
+	serve(t, l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && posts.Add(1) == 3 { // behind initialize and notifications/initialized
+			close(reached)
+			<-release
+		}
+		forward(t, w, r, peer.URL)
+	}))
+	h := connect(t, "http://"+l.Addr().String())
+	h.initialize(wire.Version20251125)
+	h.call(wire.Legacy, "7", "slow", fmt.Sprintf(`{"release":%q}`, filepath.Join(t.TempDir(), "never")))
+	<-reached
+	h.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
+	for i := range 5 {
+		h.call(wire.Modern, fmt.Sprint(i), "echo", "{}")
+		h.expectParts(echoed(fmt.Sprint(i)))
+	}
+	if n := peer.Requests("notifications/cancelled"); n > 0 {
+		t.Error("the cancellation came first")
+	}
+	close(release)
+	eventually(t, "the crib is told", func() bool { return len(peer.Cancelled()) > 0 })
+}
+
+// What is cancelled before it could be sent is not sent.
+func TestCancelledWhileTheCribIsStarted(t *testing.T) {
+	peer := mcptest.NewHTTP(t, mcptest.HTTPOptions{NoGET: true})
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { forward(t, w, r, peer.URL) })
+	l := listenOn(t)
+	addr := l.Addr().String()
+	stop := serve(t, l, handler)
+	starting, release := make(chan struct{}, 9), make(chan struct{})
+	close(release)
+	h := connect(t, "http://"+addr, func(o *Options) {
+		o.Ensure = func(context.Context) error {
+			starting <- struct{}{}
+			<-release
+			if l, err := net.Listen("tcp", addr); err == nil {
+				serve(t, l, handler)
+			}
+			return nil
+		}
+	})
+	h.initialize(wire.Version20251125)
+	peer.WaitFor("notifications/initialized", 1)
+	<-starting
+	release = make(chan struct{})
+	stop()
+	h.call(wire.Legacy, "7", "echo", "{}")
+	<-starting
+	h.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
+	h.send("behind it")
+	h.expectParts(`"code":-32700`)
+	close(release)
+	h.call(wire.Legacy, "8", "echo", "{}")
+	h.expectParts(echoed("8"))
+	if n := peer.Executions("echo"); n != 1 {
+		t.Errorf("%d calls were executed, want the second alone", n)
 	}
 }
 

@@ -17,7 +17,7 @@ type request struct {
 	// is written for it.
 	ctx     context.Context
 	cancel  context.CancelFunc
-	written chan struct{} // closed when the crib has the whole request, or never will
+	written chan struct{} // closed when it was written, or will not be
 	wrote   func()        // closes written
 }
 

@@ -175,10 +175,7 @@ func (r *relay) legacy(q *request, c *conversation, before <-chan struct{}) erro
 
 func (r *relay) postLegacy(q *request, s *session) (*http.Response, posting, error) {
 	p := legacyPosting(q.m, s)
-	p.wrote = q.wrote
-	if q.ctx.Err() != nil {
-		return nil, p, crib.Errorf(crib.Cancelled, "%s was cancelled", p.what)
-	}
+	p.unless, p.wrote = q.ctx.Done(), q.wrote
 	resp, err := r.crib.do(r.life, p)
 	return resp, p, err
 }
