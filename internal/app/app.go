@@ -179,7 +179,7 @@ func (a *App) build() error {
 		Connect: a.credentials,
 		Fake:    a.opts.Load.Getenv("TOOLCRIB_PROVIDERS") == "fake",
 		Log:     a.log,
-		Other:   func(server string, m wire.Message) { a.gw.Told(server, m) },
+		Other:   func(server, share string, m wire.Message) { a.gw.Told(server, share, m) },
 		Upstream: upstream.Options{
 			Log: a.log, Redact: a.redactor.RedactString, Environ: a.opts.Environ, Version: a.opts.Version,
 		},

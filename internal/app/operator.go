@@ -121,7 +121,7 @@ func Dial(data string) *Operator {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", socketPath(data))
 	}
-	return &Operator{&http.Client{Transport: &http.Transport{DialContext: dial}}}
+	return &Operator{&http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}}
 }
 
 // Status asks for the crib's state. The error is Unavailable if none runs.

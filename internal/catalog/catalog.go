@@ -39,8 +39,9 @@ type Options struct {
 	Connect func(ctx context.Context, def *servers.Definition) (upstream.Credentials, error)
 	// Upstream are the options of every leg; Events is set by the catalog.
 	Upstream upstream.Options
-	// Other receives notifications of servers that are not about lists.
-	Other func(server string, m wire.Message)
+	// Other receives notifications of servers that are not about lists, with
+	// the name under which callers share the leg they came on.
+	Other func(server, share string, m wire.Message)
 	Fake  bool // every server is one echo tool, and nothing is connected to
 	Log   *slog.Logger
 	// Budget and FirstWait shorten the waits of those names in tests.

@@ -27,6 +27,7 @@ type Server struct {
 	mu      sync.Mutex // guards all below
 	known   map[wire.Era]*known
 	fetches map[fetchKey]*fetch
+	shares  map[upstream.Leg]string // under which name callers share a leg
 	life    context.Context
 	end     context.CancelFunc
 	work    sync.WaitGroup
@@ -53,7 +54,7 @@ type fetch struct {
 }
 
 func (c *Catalog) newServer(def *servers.Definition) *Server {
-	s := &Server{c: c, known: make(map[wire.Era]*known), fetches: make(map[fetchKey]*fetch)}
+	s := &Server{c: c, known: make(map[wire.Era]*known), fetches: make(map[fetchKey]*fetch), shares: make(map[upstream.Leg]string)}
 	s.def.Store(def)
 	s.life, s.end = context.WithCancel(c.life)
 	s.watch.init()

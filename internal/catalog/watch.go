@@ -21,37 +21,78 @@ const (
 
 // watch is what the crib wants to be told of a server beside its lists.
 type watch struct {
-	mu      sync.Mutex // guards uris, changed
-	uris    map[string]int
-	changed chan struct{} // closed and replaced when the set of uris changes
+	mu      sync.Mutex // guards wanted, changed
+	wanted  map[resource]*wanted
+	changed chan struct{} // closed and replaced when something is wanted more or less
+}
+
+// resource is a resource on the legs that callers share under one name.
+type resource struct{ share, uri string }
+
+// wanted is a resource that somebody wants to be told of.
+type wanted struct {
+	count int
+	told  chan struct{} // closed when a legacy server was told
+	err   error         // why it was not; set before told is closed
 }
 
 func (w *watch) init() {
-	w.uris = make(map[string]int)
+	w.wanted = make(map[resource]*wanted)
 	w.changed = make(chan struct{})
 }
 
-// add counts n more (or less) who want to be told of uri, and reports whether
-// that changed the set.
-func (w *watch) add(uri string, n int) bool {
+func (w *watch) add(r resource) *wanted {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before := w.uris[uri]
-	if w.uris[uri] += n; w.uris[uri] <= 0 {
-		delete(w.uris, uri)
+	x := w.wanted[r]
+	if x == nil {
+		x = &wanted{told: make(chan struct{})}
+		w.wanted[r] = x
+		w.signal()
 	}
-	if (before > 0) == (w.uris[uri] > 0) {
-		return false
+	x.count++
+	return x
+}
+
+func (w *watch) remove(r resource, x *wanted) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if x.count--; x.count == 0 {
+		delete(w.wanted, r)
+		w.signal()
 	}
+}
+
+// poke makes the legs look again.
+func (w *watch) poke() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.signal()
+}
+
+func (w *watch) signal() {
 	close(w.changed)
 	w.changed = make(chan struct{})
-	return true
 }
 
-func (w *watch) now() ([]string, <-chan struct{}) {
+// now returns what is wanted on the legs that are shared under a name, by URI.
+func (w *watch) now(share string) (map[string]*wanted, <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.Sorted(maps.Keys(w.uris)), w.changed
+	out := make(map[string]*wanted)
+	for r, x := range w.wanted {
+		if r.share == share {
+			out[r.uri] = x
+		}
+	}
+	return out, w.changed
+}
+
+// Tells reports whether the server says that it tells of changes of
+// resources, and true where it has not said anything yet.
+func (s *Server) Tells(client wire.Era) bool {
+	h := s.Hello(client)
+	return h == nil || string(wire.GetPath(h.Capabilities(), "resources", "subscribe")) == "true"
 }
 
 // SubscribeResource asks the server to tell when a resource changes, once for
@@ -61,32 +102,83 @@ func (s *Server) SubscribeResource(ctx context.Context, want upstream.Want, uri 
 	if err != nil {
 		return nil, err
 	}
-	if s.watch.add(uri, 1) && leg.Hello().Era == wire.Legacy {
-		if err := s.legacySubscribe(ctx, leg, "resources/subscribe", uri); err != nil {
-			s.watch.add(uri, -1)
-			return nil, err
-		}
+	if !s.Tells(want.Era) {
+		return nil, crib.Errorf(crib.Unsupported, "server %s does not tell of changes of resources", s.Name())
 	}
-	var once sync.Once
-	return func() {
-		once.Do(func() {
-			if !s.watch.add(uri, -1) || leg.Hello().Era != wire.Legacy {
-				return
-			}
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if s.life.Err() == nil {
-				s.work.Go(func() {
-					s.legacySubscribe(s.life, leg, "resources/unsubscribe", uri) //nolint:errcheck // a leg that is gone tells of nothing
-				})
-			}
-		})
-	}, nil
+	r := resource{want.Share, uri}
+	x := s.watch.add(r)
+	stop = sync.OnceFunc(func() { s.watch.remove(r, x) })
+	if leg.Hello().Era == wire.Modern {
+		return stop, nil
+	}
+	select {
+	case <-x.told:
+		err = x.err
+	case <-leg.Done():
+		err = crib.Errorf(crib.Unavailable, "server %s: the connection broke", s.Name())
+	case <-ctx.Done():
+		err = crib.Errorf(crib.Cancelled, "the subscription was cancelled")
+	}
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	return stop, nil
 }
 
-func (s *Server) legacySubscribe(ctx context.Context, leg upstream.Leg, method, uri string) error {
+// follow tells a legacy server what is wanted, one message after the other, so
+// that what it knows last is what is wanted.
+func (s *Server) follow(leg upstream.Leg, share string) {
+	told := make(map[string]*wanted)
+	session := leg.Hello()
+	for {
+		now, changed := s.watch.now(share)
+		if h := leg.Hello(); h != session {
+			session = h
+			clear(told)
+		}
+		for uri, x := range told {
+			if now[uri] == nil {
+				s.legacySubscribe(leg, "resources/unsubscribe", uri) //nolint:errcheck // what it tells all the same reaches nobody
+				delete(told, uri)
+			} else if now[uri] != x {
+				told[uri] = now[uri]
+				now[uri].settle(nil)
+			}
+		}
+		for uri, x := range now {
+			if told[uri] == nil {
+				err := s.legacySubscribe(leg, "resources/subscribe", uri)
+				x.settle(err)
+				if err == nil {
+					told[uri] = x
+				}
+			}
+		}
+		select {
+		case <-changed:
+		case <-leg.Done():
+			return
+		case <-s.life.Done():
+			return
+		}
+	}
+}
+
+// settle says once how telling the server went. It is called by one goroutine
+// at a time for each leg; a second leg of the same share changes nothing.
+func (x *wanted) settle(err error) {
+	select {
+	case <-x.told:
+	default:
+		x.err = err
+		close(x.told)
+	}
+}
+
+func (s *Server) legacySubscribe(leg upstream.Leg, method, uri string) error {
 	out := upstream.NewRequest(leg, s.c.opts.Upstream.Version, method, `"uri":`+string(wire.Quote(uri)))
-	reply, err := leg.Do(ctx, out, upstream.Nobody{})
+	reply, err := leg.Do(s.life, out, upstream.Nobody{})
 	if err != nil {
 		return err
 	}
@@ -102,31 +194,40 @@ type events struct{ s *Server }
 
 // Connected asks for the lists of a new leg: the server may be another one
 // than before.
-func (e events) Connected(_ string, leg upstream.Leg, _ []wire.Era) {
+func (e events) Connected(_ string, leg upstream.Leg, share string) {
 	s := e.s
+	s.refetchAll(leg)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.life.Err() != nil {
+		return
+	}
+	_, again := s.shares[leg]
+	if again {
+		s.watch.poke() // a new session knows of no subscriptions
+		return
+	}
+	s.shares[leg] = share
+	s.work.Go(func() {
+		if leg.Hello().Era == wire.Modern {
+			s.listen(leg, share)
+		} else {
+			s.follow(leg, share)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.shares, leg)
+	})
+}
+
+// refetchAll asks for every list that the server says it has.
+func (s *Server) refetchAll(leg upstream.Leg) {
 	caps := leg.Hello().Capabilities()
 	for _, k := range Kinds {
 		if k == Tools || wire.Get(caps, kindFacts[k].capability) != nil {
 			s.refetch(leg, k)
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.life.Err() != nil {
-		return
-	}
-	if leg.Hello().Era == wire.Modern {
-		s.work.Go(func() { s.listen(leg) })
-		return
-	}
-	uris, _ := s.watch.now()
-	s.work.Go(func() {
-		for _, uri := range uris {
-			if err := s.legacySubscribe(s.life, leg, "resources/subscribe", uri); err != nil {
-				s.c.opts.Log.Warn("a subscription was not renewed", "server", s.Name(), "err", err)
-			}
-		}
-	})
 }
 
 // Notification takes what belongs to no open request.
@@ -139,25 +240,34 @@ func (e events) Notification(_ string, leg upstream.Leg, m wire.Message) {
 			s.refetch(leg, k)
 		}
 	}
-	if !asked && s.c.opts.Other != nil {
-		s.c.opts.Other(s.Name(), m)
+	if asked || s.c.opts.Other == nil {
+		return
+	}
+	s.mu.Lock()
+	share, known := s.shares[leg]
+	s.mu.Unlock()
+	if known {
+		s.c.opts.Other(s.Name(), share, m)
 	}
 }
 
 // listen keeps a subscription open on a modern leg, for what the server says
 // it tells and for the resources that somebody wants to know of.
-func (s *Server) listen(leg upstream.Leg) {
+func (s *Server) listen(leg upstream.Leg, share string) {
 	wait := firstRewatch
+	again := false // something may have changed while nobody listened
 	for s.life.Err() == nil {
-		uris, changed := s.watch.now()
-		filter := listenFilter(leg.Hello().Capabilities(), uris)
+		wanted, changed := s.watch.now(share)
+		filter := listenFilter(leg.Hello().Capabilities(), slices.Sorted(maps.Keys(wanted)))
 		ctx, cancel := context.WithCancel(s.life)
 		began := time.Now()
 		ended := make(chan bool, 1)
 		if filter == nil {
 			ended = nil
 		} else {
-			go func() { ended <- s.listenOnce(ctx, leg, filter) }()
+			missed := again
+			go func() { ended <- s.listenOnce(ctx, leg, filter, missed) }()
+			again = true
 		}
 		select {
 		case <-changed:
@@ -172,9 +282,9 @@ func (s *Server) listen(leg upstream.Leg) {
 				<-ended
 			}
 			return
-		case again := <-ended:
+		case reopen := <-ended:
 			cancel()
-			if !again {
+			if !reopen {
 				ended = nil
 				select {
 				case <-changed:
@@ -235,10 +345,11 @@ func listenFilter(capabilities []byte, uris []string) []byte {
 }
 
 // listenOnce holds one subscription and reports whether to open it again.
-func (s *Server) listenOnce(ctx context.Context, leg upstream.Leg, filter []byte) bool {
+// missed says that the lists are to be asked for again once it is open.
+func (s *Server) listenOnce(ctx context.Context, leg upstream.Leg, filter []byte, missed bool) bool {
 	out := upstream.NewRequest(leg, s.c.opts.Upstream.Version, "subscriptions/listen", string(slices.Concat([]byte(`"notifications":`), filter)))
 	out.Forever = true
-	reply, err := leg.Do(ctx, out, listener{s, leg})
+	reply, err := leg.Do(ctx, out, listener{s, leg, missed})
 	if err != nil {
 		return ctx.Err() == nil
 	}
@@ -252,12 +363,16 @@ func (s *Server) listenOnce(ctx context.Context, leg upstream.Leg, filter []byte
 
 // listener takes what arrives on a subscription.
 type listener struct {
-	s   *Server
-	leg upstream.Leg
+	s      *Server
+	leg    upstream.Leg
+	missed bool
 }
 
 func (l listener) Notification(m wire.Message) {
 	if m.Method == "notifications/subscriptions/acknowledged" {
+		if l.missed {
+			l.s.refetchAll(l.leg)
+		}
 		return
 	}
 	// The subscription is the crib's own: its id means nothing to a client.

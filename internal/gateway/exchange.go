@@ -180,12 +180,10 @@ func (ex *exchange) Notification(m wire.Message) {
 // asks with the request; a legacy one with its session, and gets what the
 // server sends until it does.
 func (ex *exchange) wantsLog(m wire.Message) bool {
-	asked := ex.req.Message.Meta.LogLevel.In(ex.req.Message.Body)
 	if ex.req.Era == wire.Legacy {
-		if asked = ex.req.Session.logLevel(); asked == nil {
-			return true
-		}
+		return ex.req.Session.wantsLog(m)
 	}
+	asked := ex.req.Message.Meta.LogLevel.In(ex.req.Message.Body)
 	if asked == nil {
 		return false
 	}

@@ -198,15 +198,33 @@ func (g *Gateway) Notification(req *Request) {
 	}
 }
 
+// The names under which legs are shared by less than everybody begin so.
+const (
+	sessionShare   = "session "
+	principalShare = "principal "
+)
+
+// sharesWith reports whether a principal, in a session or without one, is
+// among those who share a leg under a name.
+func sharesWith(share string, p crib.Principal, s *Session) bool {
+	switch {
+	case share == "":
+		return true
+	case s != nil && share == sessionShare+s.ID:
+		return true
+	}
+	return share == principalShare+p.String()
+}
+
 // want says which leg to srv serves req.
 func (g *Gateway) want(req *Request, srv *catalog.Server) upstream.Want {
 	w := upstream.Want{Era: req.Era}
 	d := srv.Def().Dialogue
 	switch {
 	case d.Share == "session" && req.Session != nil:
-		w.Share = "session " + req.Session.ID
+		w.Share = sessionShare + req.Session.ID
 	case d.Share == "session" || d.Share == "principal":
-		w.Share = "principal " + req.Principal.String()
+		w.Share = principalShare + req.Principal.String()
 	default:
 		return w
 	}

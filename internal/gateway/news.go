@@ -3,10 +3,12 @@ package gateway
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/catalog"
+	"github.com/toolcrib/toolcrib/internal/crib"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
@@ -23,6 +25,7 @@ type news struct {
 
 // subscription is a modern client's open subscriptions/listen.
 type subscription struct {
+	principal crib.Principal
 	server    string // "" is the aggregate
 	id        []byte // raw id of the request
 	kinds     [len(catalog.Kinds)]bool
@@ -134,9 +137,16 @@ func (s *subscription) notification(method string, more []byte) []byte {
 }
 
 // Told takes a notification of a server that belongs to no request and is not
-// about its lists.
-func (g *Gateway) Told(server string, m wire.Message) {
+// about its lists. share says who shares the connection it came on. A change
+// of a resource goes to those who asked for it; anything else only to the one
+// session whose own connection it is.
+func (g *Gateway) Told(server, share string, m wire.Message) {
 	if m.Method != "notifications/resources/updated" {
+		if id, own := strings.CutPrefix(share, sessionShare); own {
+			if s := g.sessions.get(id); s != nil && s.wantsLog(m) {
+				s.outlet.Push(m.Body)
+			}
+		}
 		return
 	}
 	uri, ok := m.Params.URI.Text(m.Body)
@@ -145,12 +155,12 @@ func (g *Gateway) Told(server string, m wire.Message) {
 	}
 	of := interest{server, uri}
 	for _, s := range g.sessions.all() {
-		if known, ok := s.uriFor(of); ok {
+		if known, ok := s.uriFor(of); ok && sharesWith(share, s.Principal, s) {
 			s.outlet.Push(wire.Apply(nil, m.Body, wire.Edit{At: m.Params.URI, With: wire.Quote(known)}))
 		}
 	}
 	for _, s := range g.news.all() {
-		if known, ok := s.resources[of]; ok {
+		if known, ok := s.resources[of]; ok && sharesWith(share, s.principal, nil) {
 			s.sink.Send(s.updated(m, known))
 		}
 	}
@@ -182,7 +192,7 @@ func (g *Gateway) listen(ctx context.Context, req *Request, sink Sink) Answer {
 			return failure(req, err)
 		}
 	}
-	s := &subscription{server: req.Server, id: req.id(), resources: make(map[interest]string), sink: sink}
+	s := &subscription{principal: req.Principal, server: req.Server, id: req.id(), resources: make(map[interest]string), sink: sink}
 	honoured := s.kindsOf(filter)
 	wanted := g.resourcesOf(ctx, req, filter)
 	uris := []byte{'['}
@@ -241,7 +251,7 @@ func (g *Gateway) resourcesOf(ctx context.Context, req *Request, filter []byte) 
 	for _, at := range wire.Elements(list) {
 		uri := wire.Text(at.In(list))
 		t, err := g.findResource(ctx, req, uri)
-		if uri == "" || err != nil || len(out) >= MaxSubscribed {
+		if uri == "" || err != nil || len(out) >= MaxSubscribed || !t.server.Tells(req.Era) {
 			continue
 		}
 		out = append(out, wantedResource{interest{t.server.Name(), t.name}, t.server, uri})

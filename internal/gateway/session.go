@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -127,6 +128,17 @@ func (s *Session) wantedLevel() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.level
+}
+
+// wantsLog reports whether the session wants a log message: all until it set a
+// level, and whatever is no log message.
+func (s *Session) wantsLog(m wire.Message) bool {
+	want := s.wantedLevel()
+	if want == "" || m.Method != "notifications/message" {
+		return true
+	}
+	level, _ := m.Params.Level.Text(m.Body)
+	return slices.Index(levels, level) >= slices.Index(levels, want)
 }
 
 // logLevel is the raw level of the session, nil until it set one.
@@ -271,6 +283,12 @@ func (ss *sessions) add(s *Session) []*Session {
 	return out
 }
 
+func (ss *sessions) get(id string) *Session {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	return ss.byID[id]
+}
+
 func (ss *sessions) remove(id string) *Session {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -292,9 +310,7 @@ func (ss *sessions) all() []*Session {
 // Session finds a session for the principal that opened it, at the endpoint it
 // was opened at. Anybody else's looks as if there were none.
 func (g *Gateway) Session(p crib.Principal, server, id string) (*Session, error) {
-	g.sessions.mu.Lock()
-	s := g.sessions.byID[id]
-	g.sessions.mu.Unlock()
+	s := g.sessions.get(id)
 	if s == nil || s.Principal != p || s.Server != server {
 		return nil, crib.Errorf(crib.NotFound, "this session is not known; send initialize again")
 	}
@@ -318,7 +334,7 @@ func (g *Gateway) endSession(s *Session) {
 		g.levels.recount(g.sessions.all())
 	}
 	for _, srv := range g.cat.Servers() {
-		srv.Up().Drop("session " + s.ID)
+		srv.Up().Drop(sessionShare + s.ID)
 	}
 }
 

@@ -204,6 +204,11 @@ func (h *HTTP) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the client left
 	}
+	// A request ends with the peer, or Close would wait for it for ever.
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(h.ctx, cancel)()
+	r = r.WithContext(ctx)
 	script := h.note(r, body)
 	if script != nil && script(w, r, body) {
 		return

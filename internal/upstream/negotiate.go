@@ -256,7 +256,7 @@ func (l *httpLeg) renew(ctx context.Context, lost *string) error {
 	}
 	l.opts.Log.Info("a server's session was renewed", "server", l.spec.Name, "took", time.Since(began))
 	if l.opts.Events != nil {
-		l.opts.Events.Connected(l.spec.Name, l, nil)
+		l.opts.Events.Connected(l.spec.Name, l, "")
 	}
 	return nil
 }

@@ -225,7 +225,6 @@ func (s *Server) connect(sl *slot, key slotKey, era wire.Era, declare Declaratio
 		return
 	}
 	s.learn(eras, leg.Hello().Era)
-	known := slices.Clone(s.eras)
 	sl.leg, sl.failures = leg, 0
 	delete(s.slots, key)
 	s.slots[slotKey{leg.Hello().Era, key.share}] = sl
@@ -233,7 +232,7 @@ func (s *Server) connect(sl *slot, key slotKey, era wire.Era, declare Declaratio
 	s.mu.Unlock()
 	close(sl.ready)
 	if s.opts.Events != nil {
-		s.opts.Events.Connected(s.spec.Name, leg, known)
+		s.opts.Events.Connected(s.spec.Name, leg, key.share)
 	}
 	s.work.Go(func() { s.watch(leg) })
 }

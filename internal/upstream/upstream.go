@@ -61,9 +61,9 @@ type Events interface {
 	// Notification is called with a notification that no open request can
 	// claim: list changes, resource updates, log messages.
 	Notification(server string, leg Leg, m wire.Message)
-	// Connected is called when a leg is ready; eras are all that are known of
-	// the server.
-	Connected(server string, leg Leg, eras []wire.Era)
+	// Connected is called when a leg is ready, and again when its session was
+	// renewed; share is the name under which callers share it.
+	Connected(server string, leg Leg, share string)
 }
 
 // Options are shared by all servers of one crib. The zero value of a time is
