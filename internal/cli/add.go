@@ -79,7 +79,7 @@ func (e *env) add(ctx context.Context, given []string, dash int, flags addFlags)
 		return err
 	}
 	p.block.Env, p.block.Headers = append(p.block.Env, fixed.env...), append(p.block.Headers, fixed.headers...)
-	files, err := w.files(p, "")
+	files, err := w.files(&p, "")
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ type planned struct {
 	clients.Imported
 	block pages.Block
 	notes []string // what a person should know
+	files []clients.Change
 }
 
 // makeBlock turns a planned server into what a page says. Its error says why
@@ -113,15 +114,15 @@ func (p *planned) secretNames() []string {
 	return names
 }
 
-// files are the page and the keys, all of them new.
-func (w *workspace) files(p planned, text string) ([]clients.Change, error) {
-	page, err := pages.Render(p.block, p.Name, text)
+// page is the text of the page, and what should be known of it is noted.
+func (p *planned) page(text string) ([]byte, error) {
+	src, err := pages.Render(p.block, p.Name, text)
 	if err != nil {
 		return nil, err
 	}
-	files, err := w.secretFiles(p.Secrets)
-	if err != nil {
-		return nil, err
+	_, faults := pages.Parse(p.Name, src)
+	for _, f := range faults {
+		p.note("%s", f.Msg)
 	}
-	return append(files, newFile(w.pagePath(p.Name), page)), nil
+	return src, nil
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"github.com/toolcrib/toolcrib/internal/app"
@@ -103,6 +104,9 @@ func (e *env) arguments(given []string) ([]byte, error) {
 	text = []byte(strings.TrimSpace(string(text)))
 	if len(text) == 0 || text[0] != '{' {
 		return nil, usagef(`the arguments must be a JSON object, such as '{"path":"README.md"}'`)
+	}
+	if !jsontext.Value(text).IsValid() {
+		return nil, usagef("the arguments are not valid JSON, or have a name twice")
 	}
 	return text, nil
 }

@@ -46,7 +46,7 @@ func (e *env) check() error {
 		}
 		s.line(s.styled(look, oneLine(f.String())))
 	}
-	s.line(fmt.Sprintf("%s in %s: %s, %s", count(len(set.All()), "server"), visible(cfg.Workspace), count(errors, "error"), count(len(faults)-errors, "warning")))
+	e.say("%s in %s: %s, %s", count(len(set.All()), "server"), cfg.Workspace, count(errors, "error"), count(len(faults)-errors, "warning"))
 	if errors > 0 {
 		return &exitError{code: exitUsage}
 	}

@@ -136,12 +136,13 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usagef("there is no flag --%s; see: %s --help", name, cmd.CommandPath())
 }
 
-// args wraps a check of cobra, so that its error ends as one of usage and says
-// how the command is written.
+// args makes the error of a check of cobra one of usage, which says how the
+// command is written.
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, given []string) error {
 		if err := check(cmd, given); err != nil {
-			return usagef("%s: %w; write: %s", cmd.CommandPath(), err, cmd.UseLine())
+			cmd.DisableFlagsInUseLine = true
+			return usagef("%s was given %s; write: %s", cmd.CommandPath(), count(len(given), "argument"), cmd.UseLine())
 		}
 		return nil
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -19,6 +18,7 @@ import (
 	"github.com/toolcrib/toolcrib/internal/crib"
 	"github.com/toolcrib/toolcrib/internal/demo"
 	pages "github.com/toolcrib/toolcrib/internal/page"
+	"github.com/toolcrib/toolcrib/internal/secret"
 	"github.com/toolcrib/toolcrib/internal/servers"
 )
 
@@ -97,11 +97,19 @@ func (e *env) demo(ctx context.Context, once bool) (err error) {
 	go func() { ended <- a.Run(life) }()
 	defer func() { end(); err = firstOf(err, <-ended) }()
 	cfg, _ := config.Load(load) // it was good a moment ago
-	d := demonstration{env: e, mcp: newMCPClient(cfg, a.Addr(), ""), operator: app.Dial(cfg.Data), screen: e.screen()}
-	if err := d.show(ctx); err != nil || once {
+	d := demonstration{workspace: cfg.Workspace, mcp: newMCPClient(cfg, a.Addr(), ""), operator: app.Dial(cfg.Data), screen: e.screen()}
+	if err := d.show(ctx); err != nil {
 		return err
 	}
-	return d.serve(ctx, ended)
+	if !once {
+		d.title("Let a client try it:")
+		d.screen.line("  claude mcp add --transport http toolcrib ", d.mcp.base+endpoint(""))
+	}
+	if err := d.addEverything(ctx); err != nil || once {
+		return err
+	}
+	d.screen.line("\nCtrl-C ends it and removes everything it made.")
+	return untilEnd(ctx, ended)
 }
 
 // serveNotebook serves the notebook on loopback until stop.
@@ -138,21 +146,11 @@ func (e *env) demoWorkspace(dir, notebook string) (config.Options, error) {
 	if err != nil {
 		return load, err
 	}
-	transports := map[string]pages.Transport{demoStdio: {Command: []string{program, demoServerName}}, demoHTTP: {URL: notebook}}
-	if npx, err := exec.LookPath("npx"); err == nil {
-		transports[demoEverything] = pages.Transport{Command: []string{npx, "-y", everything, "stdio"}}
-	}
 	if err := os.MkdirAll(filepath.Join(load.Workspace, servers.PageDir), folderMode); err != nil {
 		return load, err
 	}
-	for name, t := range transports {
-		b := pages.NewBlock()
-		b.Transport = t
-		text, err := pages.Render(b, name, "")
-		if err != nil {
-			return load, err
-		}
-		if _, err := makeFile(filepath.Join(load.Workspace, servers.PageDir, name+".md"), text); err != nil {
+	for name, t := range map[string]pages.Transport{demoStdio: {Command: []string{program, demoServerName}}, demoHTTP: {URL: notebook}} {
+		if err := writeDemoPage(load.Workspace, name, t, nil); err != nil {
 			return load, err
 		}
 	}
@@ -162,12 +160,23 @@ func (e *env) demoWorkspace(dir, notebook string) (config.Options, error) {
 	return load, err
 }
 
+func writeDemoPage(workspace, name string, t pages.Transport, variables []pages.NamedTemplate) error {
+	b := pages.NewBlock()
+	b.Transport, b.Env = t, variables
+	text, err := pages.Render(b, name, "")
+	if err != nil {
+		return err
+	}
+	_, err = makeFile(filepath.Join(workspace, servers.PageDir, name+".md"), text)
+	return err
+}
+
 // demonstration shows a crib to a person.
 type demonstration struct {
-	env      *env
-	mcp      *mcpClient
-	operator *app.Operator
-	screen   screen
+	workspace string
+	mcp       *mcpClient
+	operator  *app.Operator
+	screen    screen
 }
 
 func (d *demonstration) title(format string, args ...any) {
@@ -182,85 +191,62 @@ func (d *demonstration) got(text string) {
 
 func (d *demonstration) show(ctx context.Context) error {
 	d.screen.line("The crib serves at ", d.screen.styled(bold, d.mcp.base+endpoint("")))
-	if err := d.connect(ctx); err != nil {
+	for _, name := range []string{demoStdio, demoHTTP} {
+		if _, err := d.operator.Connect(ctx, name); err != nil {
+			return fmt.Errorf("connect %s: %w", name, err)
+		}
+	}
+	tools, err := listTools(ctx, d.mcp, endpoint(""))
+	if err != nil {
 		return err
 	}
-	if err := d.list(ctx); err != nil {
-		return err
+	d.title("%s of 2 servers", count(len(tools), "tool"))
+	var rows [][]cell
+	for _, t := range tools {
+		rows = append(rows, cells(t.name, t.description))
 	}
+	d.screen.table([]string{"TOOL", "DESCRIPTION"}, rows)
 	if err := d.callModern(ctx); err != nil {
 		return err
 	}
 	return d.callLegacy(ctx)
 }
 
-// connect connects the servers, all at one time.
-func (d *demonstration) connect(ctx context.Context) error {
-	st, err := d.operator.Status(ctx)
+// addEverything adds a server of others to the running crib, where npx can
+// fetch it in time. The demonstration does not depend on it.
+func (d *demonstration) addEverything(ctx context.Context) error {
+	npx, err := exec.LookPath("npx")
 	if err != nil {
+		return nil // it works with Go alone
+	}
+	d.title("A third server, added while the crib runs: npx %s", everything)
+	// npx that is ended while it fetches leaves its cache unusable, so that of
+	// the person is left alone.
+	cache := []pages.NamedTemplate{{Name: "npm_config_cache", Value: secret.Literal(filepath.Join(d.workspace, "npm"))}}
+	if err := writeDemoPage(d.workspace, demoEverything, pages.Transport{Command: []string{npx, "-y", everything, "stdio"}}, cache); err != nil {
 		return err
 	}
-	type outcome struct {
-		name string
-		err  error
-	}
-	outcomes := make(chan outcome, len(st.Servers))
-	for _, s := range st.Servers {
-		go func() {
-			wait := readyTime
-			if s.Name == demoEverything {
-				wait = everythingTime
-			}
-			ctx, cancel := context.WithTimeout(ctx, wait)
-			defer cancel()
-			_, err := d.operator.Connect(ctx, s.Name)
-			outcomes <- outcome{s.Name, err}
-		}()
-	}
-	var failed error
-	for range st.Servers {
-		switch o := <-outcomes; {
-		case o.err == nil:
-		case o.name != demoEverything:
-			failed = fmt.Errorf("connect %s: %w", o.name, o.err)
-		case errors.Is(o.err, context.DeadlineExceeded):
-			d.env.say("%s is not there yet: npx is still fetching it", o.name)
-		default:
-			d.env.say("%s is not there: npx cannot start it here, which needs the network the first time", o.name)
-		}
-	}
-	return failed
-}
-
-func (d *demonstration) list(ctx context.Context) error {
-	tools, err := listTools(ctx, d.mcp, endpoint(""))
-	if err != nil {
+	if _, err := d.operator.Reload(ctx); err != nil {
 		return err
 	}
-	st, err := d.operator.Status(ctx)
-	if err != nil {
-		return err
+	waiting, cancel := context.WithTimeout(ctx, everythingTime)
+	defer cancel()
+	st, err := d.operator.Connect(waiting, demoEverything)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err == nil:
+		d.got(count(len(st.Tools), "tool"))
+	case waiting.Err() != nil:
+		d.screen.line("  not there yet: npx is still fetching it")
+	default:
+		d.screen.line("  not there: npx could not start it here, which takes the network the first time")
 	}
-	known := 0
-	for _, s := range st.Servers {
-		if s.Known {
-			known++
-		}
-	}
-	d.title("%s of %s", count(len(tools), "tool"), count(known, "server"))
-	var rows [][]cell
-	for _, t := range tools {
-		rows = append(rows, cells(t.name, t.description))
-	}
-	d.screen.table([]string{"TOOL", "DESCRIPTION"}, rows)
 	return nil
 }
 
-// serve goes on until a person ends it, or the crib ends by itself.
-func (d *demonstration) serve(ctx context.Context, ended chan error) error {
-	d.title("Let a client try it:")
-	d.screen.line("  claude mcp add --transport http toolcrib ", d.mcp.base+endpoint(""))
-	d.screen.line("\nCtrl-C ends it and removes everything it made.")
+// untilEnd waits until a person ends it, or the crib ends by itself.
+func untilEnd(ctx context.Context, ended chan error) error {
 	select {
 	case <-ctx.Done():
 		return nil

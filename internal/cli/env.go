@@ -74,9 +74,8 @@ func terminal(stream any) (fd int, ok bool) {
 
 // interactive reports whether a person can be asked.
 func (e *env) interactive() bool {
-	_, in := terminal(e.in)
-	_, out := terminal(e.err)
-	return in && out
+	_, ok := terminal(e.in)
+	return ok
 }
 
 // screen is where results go.

@@ -74,9 +74,11 @@ func (e *env) importServers(ctx context.Context, from string, yes bool) error {
 		fmt.Fprintln(e.out, "There is nothing to take over.")
 		return nil
 	}
-	files, keys, err := w.importFiles(found.take)
-	if err != nil {
-		return err
+	var files []clients.Change
+	keys := 0
+	for _, p := range found.take {
+		files = append(files, p.files...)
+		keys += len(p.Secrets)
 	}
 	question := fmt.Sprintf("Write %s to %s", count(len(found.take), "page"), w.cfg.Workspace)
 	if keys > 0 {
@@ -138,7 +140,7 @@ func (w *workspace) sort(plan clients.Plan) sorted {
 	for _, s := range plan.Servers {
 		p, err := makeBlock(s)
 		if err == nil {
-			_, err = pages.Render(p.block, p.Name, "")
+			p.files, err = w.files(&p, "Taken over from "+sourcesOf(p.Sources)+".")
 		}
 		if err != nil {
 			out.left = append(out.left, leftServer{s.Sources[0].Name, sourceOf(s.Sources[0]), err.Error()})
@@ -222,19 +224,6 @@ func (e *env) preview(found sorted) {
 	for _, l := range found.left {
 		s.line(s.styled(dim, oneLine(fmt.Sprintf("%s (%s) is not taken over: %s", l.name, l.from, l.reason))))
 	}
-}
-
-// importFiles are the pages and keys of the servers, and how many keys.
-func (w *workspace) importFiles(take []planned) (files []clients.Change, keys int, err error) {
-	for _, p := range take {
-		made, err := w.files(p, "Taken over from "+sourcesOf(p.Sources)+".")
-		if err != nil {
-			return nil, 0, fmt.Errorf("server %s: %w", p.Name, err)
-		}
-		files = append(files, made...)
-		keys += len(p.Secrets)
-	}
-	return files, keys, nil
 }
 
 // undoImport takes the last import back, and before it what was done since to

@@ -119,7 +119,10 @@ func sourceText(kind string) string {
 	return kind
 }
 
-var stateStyles = map[string]style{"ready": green, "failed": red, "starting": amber, "disabled": dim}
+// stateBroken is that of a server whose definition cannot be used.
+const stateBroken = "broken"
+
+var stateStyles = map[string]style{stateBroken: red, "ready": green, "failed": red, "starting": amber, "disabled": dim}
 
 func (v statusView) servers() {
 	var rows [][]cell
@@ -152,7 +155,7 @@ func protocolText(eras []string) string {
 
 // notes says what about a server deserves a look.
 func (v statusView) notes(s app.ServerStatus) {
-	if s.Error != "" {
+	if s.Error != "" && s.State != stateBroken { // its faults are shown with all others
 		v.note(s.Name, red, s.Error)
 	}
 	if (s.State == "failed" || s.State == "starting") && s.Stderr != "" {

@@ -190,6 +190,19 @@ func (w *workspace) secretFiles(secrets []clients.Secret) ([]clients.Change, err
 	return files, nil
 }
 
+// files are the page of a server and its keys, all of them new.
+func (w *workspace) files(p *planned, text string) ([]clients.Change, error) {
+	page, err := p.page(text)
+	if err != nil {
+		return nil, err
+	}
+	files, err := w.secretFiles(p.Secrets)
+	if err != nil {
+		return nil, err
+	}
+	return append(files, newFile(w.pagePath(p.Name), page)), nil
+}
+
 // label names a change that can be undone. Labels of one kind are in the order
 // of time.
 func label(parts ...string) string {
