@@ -166,11 +166,7 @@ func (a *App) ensureLocalToken() error {
 }
 
 func (a *App) build() error {
-	key, err := a.folder.SealingKey()
-	if err != nil {
-		return err
-	}
-	sealer, err := bridge.NewSealer(key[:])
+	sealer, err := bridge.NewSealer()
 	if err != nil {
 		return err
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
-func newSealer(t *testing.T, fill byte) *Sealer {
+func newSealer(t *testing.T) *Sealer {
 	t.Helper()
-	z, err := NewSealer([]byte(strings.Repeat(string(fill), 32)))
+	z, err := NewSealer()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,13 +44,13 @@ func TestStateIsBound(t *testing.T) {
 		{name: "cut", text: func(s string) string { return s[:len(s)-4] }},
 		{name: "empty", text: func(string) string { return "" }},
 		{name: "another crib's", text: func(string) string {
-			s, _ := newSealer(t, 'y').Seal(own) //nolint:errcheck // it would not open either way
+			s, _ := newSealer(t).Seal(own) //nolint:errcheck // it would not open either way
 			return s
 		}},
 		{name: "huge", text: func(string) string { return strings.Repeat("A", maxState+1) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			z := newSealer(t, 'x')
+			z := newSealer(t)
 			text, err := z.Seal(own)
 			if err != nil {
 				t.Fatal(err)
@@ -63,8 +63,12 @@ func TestStateIsBound(t *testing.T) {
 				text = tc.text(text)
 			}
 			if tc.twice {
-				if _, err := z.Open(text, own, now); err != nil {
+				first, err := z.Open(text, own, now)
+				if err != nil || z.Spend(first, now) != nil {
 					t.Fatal(err)
+				}
+				if z.Spend(first, now) == nil {
+					t.Fatal("spent twice")
 				}
 			}
 			got, err := z.Open(text, want, now.Add(tc.later))
@@ -91,7 +95,7 @@ func flip(c byte) string {
 // A state of any size comes back byte for byte, and what was spent is
 // forgotten when it could no longer be used anyway.
 func TestStateOfAnySize(t *testing.T) {
-	z := newSealer(t, 'x')
+	z := newSealer(t)
 	now := time.Now()
 	big := State{Expires: now.Add(RoundTime), Upstream: []byte(`"` + strings.Repeat("é<&>", 5000) + `"`)}
 	text, err := z.Seal(big)
@@ -107,8 +111,16 @@ func TestStateOfAnySize(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := z.Open(text, State{}, now.Add(2*RoundTime)); err != nil || len(z.spent) != 1 {
+	if err := z.Spend(got, now); err != nil {
+		t.Fatal(err)
+	}
+	got, err = z.Open(text, State{}, now.Add(2*RoundTime))
+	if err != nil || z.Spend(got, now.Add(2*RoundTime)) != nil || len(z.spent) != 1 {
 		t.Fatalf("%v, %d kept", err, len(z.spent))
+	}
+	z.Restore(got)
+	if err := z.Spend(got, now.Add(2*RoundTime)); err != nil {
+		t.Fatalf("what was given back cannot be spent: %v", err)
 	}
 }
 

@@ -35,9 +35,13 @@ type State struct {
 	Round     int       `json:"r"`
 	Expires   time.Time `json:"e"`
 	Upstream  []byte    `json:"u"` // the server's own state, the JSON text as it came; nil if it gave none
+
+	nonce string // of the sealed form it was opened from
 }
 
-// Sealer seals states and opens each of them once.
+// Sealer seals states, and lets each of them be used once. Its key lives as
+// long as it does, and so do the states: what was spent is known in memory
+// only, and a state that outlived that could be used twice.
 type Sealer struct {
 	aead cipher.AEAD
 
@@ -45,8 +49,10 @@ type Sealer struct {
 	spent map[string]time.Time
 }
 
-// NewSealer makes a Sealer of a 32-byte key.
-func NewSealer(key []byte) (*Sealer, error) {
+// NewSealer makes a Sealer with a key of its own.
+func NewSealer() (*Sealer, error) {
+	key := make([]byte, 32)
+	rand.Read(key) //nolint:errcheck // never fails
 	block, err := aes.NewCipher(key)
 	if err != nil {
 		return nil, err
@@ -71,8 +77,8 @@ func (z *Sealer) Seal(s State) (string, error) {
 
 var errState = crib.Errorf(crib.Invalid, "requestState is not one that the crib gave for this request, was used before, or is older than %s; send the request again without it", RoundTime)
 
-// Open takes back a sealed state, once, for the same request it was sealed
-// for. The error is the same whatever does not fit.
+// Open takes back a sealed state that was not spent, for the same request it
+// was sealed for. The error is the same whatever does not fit.
 func (z *Sealer) Open(text string, want State, now time.Time) (State, error) {
 	if len(text) > maxState {
 		return State{}, errState
@@ -91,24 +97,40 @@ func (z *Sealer) Open(text string, want State, now time.Time) (State, error) {
 		return State{}, errState
 	}
 	same := s.Principal == want.Principal && s.Server == want.Server && s.Method == want.Method && s.Name == want.Name && string(s.Digest) == string(want.Digest)
-	if !same || !now.Before(s.Expires) || !z.spend(string(nonce), s.Expires, now) {
+	s.nonce = string(nonce)
+	if !same || !now.Before(s.Expires) || z.isSpent(s) {
 		return State{}, errState
 	}
 	return s, nil
 }
 
-// spend marks a state as used and reports whether it was not before.
-func (z *Sealer) spend(nonce string, expires, now time.Time) bool {
+func (z *Sealer) isSpent(s State) bool {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	if _, used := z.spent[nonce]; used {
-		return false
+	_, spent := z.spent[s.nonce]
+	return spent
+}
+
+// Spend uses up a state that was opened, before its request is sent. The error
+// is that of Open if somebody else was faster.
+func (z *Sealer) Spend(s State, now time.Time) error {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if _, spent := z.spent[s.nonce]; spent {
+		return errState
 	}
 	for n, e := range z.spent {
 		if now.After(e) {
 			delete(z.spent, n)
 		}
 	}
-	z.spent[nonce] = expires
-	return true
+	z.spent[s.nonce] = s.Expires
+	return nil
+}
+
+// Restore takes Spend back, where nothing of the request was executed.
+func (z *Sealer) Restore(s State) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	delete(z.spent, s.nonce)
 }

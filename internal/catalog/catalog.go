@@ -96,8 +96,9 @@ func New(opts Options) *Catalog {
 }
 
 // Apply makes defs the servers of the crib. A server whose way of being
-// reached did not change keeps its connections; the others and those that are
-// gone are closed, in the background, at once invisible.
+// reached did not change keeps its connections. The others make place for new
+// ones: at once for new requests, when they have ended for those that are
+// open. One that is gone or switched off is cut off at once.
 func (c *Catalog) Apply(defs []servers.Definition) {
 	c.applyMu.Lock()
 	defer c.applyMu.Unlock()
@@ -120,8 +121,12 @@ func (c *Catalog) Apply(defs []servers.Definition) {
 	now.names = slices.Sorted(maps.Keys(now.byName))
 	c.snapshot.Store(now)
 	for name, prev := range old.byName {
-		if now.byName[name] != prev {
+		switch now.byName[name] {
+		case prev:
+		case nil:
 			c.work.Go(prev.close)
+		default:
+			c.work.Go(prev.finish)
 		}
 	}
 	for _, name := range union(old, now) {

@@ -14,7 +14,7 @@ func TestPublicName(t *testing.T) {
 		{"files", "read_file", "files__read_file"},
 		{"a", "_x", "a___x"},
 		{"a", "b.c", "a--b_c-"},
-		{"files", long, "files--a_tool_whose_name_is_far_to-"},
+		{"files", long, "files--a_tool_whose_name_is_far_too-"},
 		{"s", "", "s--"},
 	} {
 		got := PublicName(crib.Address{Server: tc.server, Tool: tc.tool})

@@ -36,9 +36,13 @@ type Server struct {
 
 // known is what a server said in one era.
 type known struct {
-	hello *wire.Hello
-	lists [kinds]*List
-	said  [kinds]bool // in this run, and not taken back since
+	hello  *wire.Hello
+	lists  [kinds]*List
+	said   [kinds]bool          // in this run, and not taken back since
+	asked  [kinds]time.Time     // when it was asked last
+	calm   [kinds]time.Duration // before it is asked again because it tells of a change
+	due    [kinds]bool          // it will be asked when it was calm for long enough
+	silent bool                 // it cannot tell of changes
 }
 
 type fetchKey struct {
@@ -49,8 +53,8 @@ type fetchKey struct {
 // fetch is one list being asked for, for all who wait for it.
 type fetch struct {
 	done  chan struct{}
-	err   error // set before done is closed
-	again bool  // something changed since it was asked for; guarded by Server.mu
+	err   error        // set before done is closed
+	again upstream.Leg // something changed since it was asked for; guarded by Server.mu
 }
 
 func (c *Catalog) newServer(def *servers.Definition) *Server {
@@ -109,12 +113,24 @@ func (s *Server) redefine(def *servers.Definition) {
 	}
 }
 
+// close cuts the server off.
 func (s *Server) close() {
-	s.mu.Lock()
-	s.end() // under mu: nothing is started behind it
-	s.mu.Unlock()
+	s.stop()
 	s.up.Close()
 	s.work.Wait()
+}
+
+// finish lets what is open on the server end first.
+func (s *Server) finish() {
+	s.stop()
+	s.up.Finish(s.c.life)
+	s.work.Wait()
+}
+
+func (s *Server) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end() // under mu: nothing is started behind it
 }
 
 // era is the era in which a client of the given era is served, among those
@@ -260,30 +276,33 @@ func (s *Server) refresh(want upstream.Want, k Kind) *fetch {
 	return f
 }
 
-// start runs a fetch until nothing has changed since it was asked for. It is
-// called with mu held.
+// start runs a fetch. It is called with mu held.
 func (s *Server) start(key fetchKey, f *fetch, leg func() (upstream.Leg, error)) {
 	s.fetches[key] = f
 	s.work.Go(func() {
-		for {
-			l, err := leg()
-			if err == nil {
-				err = s.fetchList(l, key.kind)
-			}
-			s.mu.Lock()
-			if err == nil && f.again {
-				f.again = false
-				s.mu.Unlock()
-				continue
-			}
-			f.err = err
-			delete(s.fetches, key)
-			s.mu.Unlock()
-			close(f.done)
-			return
+		l, err := leg()
+		if err == nil {
+			err = s.fetchList(l, key.kind)
+		}
+		s.mu.Lock()
+		f.err = err
+		delete(s.fetches, key)
+		again := f.again
+		s.mu.Unlock()
+		close(f.done)
+		if again != nil {
+			s.refetch(again, key.kind)
 		}
 	})
 }
+
+// Pauses before a list is asked for again because its server tells of a
+// change: none where the last telling was true, longer and longer where the
+// list turned out to be the same. Some servers tell each time they are asked.
+const (
+	firstCalm = time.Second
+	maxCalm   = time.Minute
+)
 
 // refetch asks for a list over a leg that told of a change, or that is new.
 func (s *Server) refetch(leg upstream.Leg, k Kind) {
@@ -293,14 +312,36 @@ func (s *Server) refetch(leg upstream.Leg, k Kind) {
 	if s.life.Err() != nil {
 		return
 	}
-	if kn := s.known[key.era]; kn != nil {
-		kn.said[k] = false
-	}
 	if f := s.fetches[key]; f != nil {
-		f.again = true
+		f.again = leg
 		return
 	}
+	if kn := s.known[key.era]; kn != nil {
+		if wait := time.Until(kn.asked[k].Add(kn.calm[k])); wait > 0 {
+			s.later(kn, leg, k, wait)
+			return
+		}
+		kn.said[k] = false
+	}
 	s.start(key, &fetch{done: make(chan struct{})}, func() (upstream.Leg, error) { return leg, nil })
+}
+
+// later asks for a list after a while, once however often it is told to. It is
+// called with mu held.
+func (s *Server) later(kn *known, leg upstream.Leg, k Kind, wait time.Duration) {
+	if kn.due[k] {
+		return
+	}
+	kn.due[k] = true
+	s.work.Go(func() {
+		still := pause(s.life, leg.Done(), wait)
+		s.mu.Lock()
+		kn.due[k] = false
+		s.mu.Unlock()
+		if still {
+			s.refetch(leg, k)
+		}
+	})
 }
 
 // fetchList asks for all pages of a list over leg and keeps them.
@@ -388,9 +429,16 @@ func (s *Server) keep(hello *wire.Hello, k Kind, l *List) {
 		kn = &known{}
 		s.known[hello.Era] = kn
 	}
-	kn.hello, kn.said[k] = hello, true
 	same := sameItems(kn.lists[k], l)
-	kn.lists[k] = l
+	kn.hello, kn.said[k], kn.lists[k], kn.asked[k] = hello, true, l, time.Now()
+	if kn.silent && l.TTL < 0 {
+		l.TTL = LegacyTTL
+	}
+	if same {
+		kn.calm[k] = min(max(2*kn.calm[k], firstCalm), maxCalm)
+	} else {
+		kn.calm[k] = 0
+	}
 	s.mu.Unlock()
 	for _, p := range l.Problems {
 		if !same {

@@ -196,6 +196,11 @@ type events struct{ s *Server }
 // than before.
 func (e events) Connected(_ string, leg upstream.Leg, share string) {
 	s := e.s
+	s.mu.Lock()
+	if kn := s.known[leg.Hello().Era]; kn != nil {
+		kn.calm = [kinds]time.Duration{}
+	}
+	s.mu.Unlock()
 	s.refetchAll(leg)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,16 +213,55 @@ func (e events) Connected(_ string, leg upstream.Leg, share string) {
 		return
 	}
 	s.shares[leg] = share
+	if kn := s.known[leg.Hello().Era]; kn != nil {
+		kn.silent = false
+	}
 	s.work.Go(func() {
 		if leg.Hello().Era == wire.Modern {
 			s.listen(leg, share)
 		} else {
 			s.follow(leg, share)
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.shares, leg)
+		<-leg.Done()
+		s.gone(leg)
 	})
+}
+
+// gone takes back what a leg said when there is no other one that would tell
+// of a change.
+func (s *Server) gone(leg upstream.Leg) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.shares, leg)
+	era := leg.Hello().Era
+	for other := range s.shares {
+		if other.Hello().Era == era {
+			return
+		}
+	}
+	if kn := s.known[era]; kn != nil {
+		kn.said = [kinds]bool{}
+	}
+}
+
+// Silent makes lists age that were good until the server told of a change.
+func (e events) Silent(_ string, leg upstream.Leg) {
+	s := e.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kn := s.known[leg.Hello().Era]
+	if kn == nil {
+		kn = &known{hello: leg.Hello()}
+		s.known[leg.Hello().Era] = kn
+	}
+	kn.silent = true
+	for k, l := range kn.lists {
+		if l != nil && l.TTL < 0 {
+			aged := *l
+			aged.TTL = LegacyTTL
+			kn.lists[k] = &aged
+		}
+	}
 }
 
 // refetchAll asks for every list that the server says it has.

@@ -24,7 +24,7 @@ func (g *Gateway) call(ctx context.Context, req *Request, sink Sink) Answer {
 	if err != nil {
 		return refuseCall(req, err)
 	}
-	if d := decide(req.Principal, t.server, t.name); !d.Allowed() {
+	if d := decide(req.Principal, t.server, t.name, t.server.Def().Offers(t.name)); !d.Allowed() {
 		g.log.Info("call refused", "principal", req.Principal.String(), "address", t.address().String(), "reason", d.Reason)
 		return notAllowed(req, t, d)
 	}
@@ -87,10 +87,11 @@ func (g *Gateway) findTool(ctx context.Context, req *Request) (*target, error) {
 	return &target{server: srv, name: item.ID, params: item.Params, at: req.Message.Params.Name}, nil
 }
 
-// decide is the one decision about a tool, for the list and for the call.
-func decide(p crib.Principal, srv *catalog.Server, tool string) crib.Decision {
+// decide is the one decision about a tool, for the list and for the call, and
+// about a vendor's method.
+func decide(p crib.Principal, srv *catalog.Server, tool string, offered bool) crib.Decision {
 	def := srv.Def()
-	q := policy.Question{Principal: p, Address: crib.Address{Server: def.Name, Tool: tool}, Offered: def.Offers(tool)}
+	q := policy.Question{Principal: p, Address: crib.Address{Server: def.Name, Tool: tool}, Offered: offered}
 	if effect, pattern, explicit := def.GateFor(tool); explicit {
 		q.Gate, q.Pattern = effect, pattern
 	}
@@ -144,8 +145,14 @@ func (g *Gateway) send(ctx context.Context, req *Request, t *target, sink Sink) 
 		if err != nil {
 			return nil, err
 		}
+		if err := g.spend(t, second); err != nil {
+			return nil, err
+		}
 		reply, err := leg.Do(ctx, out, ex)
 		ex.close()
+		if t.state != nil && notExecuted(err) {
+			g.sealer.Restore(*t.state)
+		}
 		if err != nil || second || !reply.Message.Error.OK() || leg.Hello().Era != wire.Modern {
 			return reply, err
 		}
@@ -155,11 +162,28 @@ func (g *Gateway) send(ctx context.Context, req *Request, t *target, sink Sink) 
 				return reply, nil
 			}
 		case wire.CodeUnsupportedVersion: // it is another server than it was
-			leg.Close()
+			leg.Retire()
 		default:
 			return reply, nil
 		}
 	}
+}
+
+// spend uses up the state of a request that comes back with answers.
+func (g *Gateway) spend(t *target, second bool) error {
+	if t.state == nil || second {
+		return nil
+	}
+	return g.sealer.Spend(*t.state, time.Now())
+}
+
+// notExecuted reports whether an error proves that nothing was executed.
+func notExecuted(err error) bool {
+	switch crib.CodeOf(err) {
+	case crib.Unavailable, crib.Unauthorized, crib.Busy:
+		return err != nil
+	}
+	return false
 }
 
 // refind looks the tool up again in a new list.
@@ -202,7 +226,7 @@ func (g *Gateway) answer(req *Request, t *target, reply *upstream.Reply) Answer 
 		return out
 	}
 	result := m.Result.In(m.Body)
-	if wire.Text(wire.Get(result, "resultType")) == "input_required" {
+	if asksForInput(result) {
 		asked, err := g.inputRequired(req, t, result)
 		if err != nil {
 			return trouble(req, err)
@@ -229,6 +253,17 @@ func (g *Gateway) answer(req *Request, t *target, reply *upstream.Reply) Answer 
 	}
 	out.Body = withID(req.id(), m, wire.Edit{At: m.Result, With: result})
 	return out
+}
+
+// asksForInput reports whether any reader could take a result for a question:
+// of members with one name, some take the first and some the last.
+func asksForInput(result []byte) bool {
+	for _, m := range wire.Members(result) {
+		if m.Key == "resultType" && wire.Text(m.Val.In(result)) == "input_required" {
+			return true
+		}
+	}
+	return false
 }
 
 // withID returns the response m with the client's id and the edits made.

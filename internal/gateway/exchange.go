@@ -105,8 +105,11 @@ func (ex *exchange) modern(out *upstream.Outgoing, m wire.Message, t *target) er
 			out.Edits = append(out.Edits, wire.Edit{At: caps, With: now})
 		}
 	}
-	if t.state != nil {
+	switch {
+	case t.state != nil:
 		out.Edits = append(out.Edits, stateEdit(m, t.state))
+	case owns(m.Method) && (m.Params.RequestState.OK() || m.Params.InputResponses.OK()):
+		return crib.Errorf(crib.Invalid, "requestState and inputResponses belong to a question that the crib brought to this client, and it brought none")
 	}
 	out.Params = make(http.Header)
 	if ex.req.Header != nil && !ex.req.aggregate() {
@@ -161,7 +164,7 @@ func (ex *exchange) Notification(m wire.Message) {
 	switch m.Method {
 	case "notifications/progress":
 		token := ex.req.Message.Meta.ProgressToken
-		if !token.OK() {
+		if !token.OK() || !m.Params.ProgressToken.OK() {
 			return
 		}
 		ex.sink.Send(wire.Apply(nil, m.Body, wire.Edit{At: m.Params.ProgressToken, With: token.In(ex.req.Message.Body)}))
@@ -209,7 +212,7 @@ func requestFor(method string) string {
 func (ex *exchange) Request(m wire.Message, answer func([]byte)) {
 	s := ex.req.Session
 	kind := requestFor(m.Method)
-	if s == nil || kind == "" || !ex.mayAsk(s, kind) {
+	if s == nil || kind == "" || !ex.mayAsk(s, kind) || !wire.IsObject(m.Body) { // and nothing that can be read in two ways
 		answer(upstream.Decline(m))
 		return
 	}

@@ -222,7 +222,7 @@ func (g *Gateway) want(req *Request, srv *catalog.Server) upstream.Want {
 	d := srv.Def().Dialogue
 	switch {
 	case d.Share == "session" && req.Session != nil:
-		w.Share = sessionShare + req.Session.ID
+		w.Share, w.Live = sessionShare+req.Session.ID, req.Session.live
 	case d.Share == "session" || d.Share == "principal":
 		w.Share = principalShare + req.Principal.String()
 	default:

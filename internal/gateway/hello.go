@@ -50,7 +50,8 @@ func (g *Gateway) Initialize(ctx context.Context, req *Request, outlet Outlet) (
 	s := newSession(req, wire.NegotiateLegacy(asked), outlet)
 	req.Session = s
 	result, err := g.initializeResult(ctx, req)
-	if err != nil {
+	if err != nil || ctx.Err() != nil {
+		g.endSession(s) // the client left: nobody else would end what was begun for it
 		return nil, failure(req, err)
 	}
 	for _, old := range g.sessions.add(s) {

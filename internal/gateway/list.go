@@ -43,6 +43,9 @@ func (g *Gateway) listOne(req *Request, got catalog.Listed, k catalog.Kind) []by
 	head := l.Head
 	if head == nil {
 		head = []byte("{}")
+		if req.Era == wire.Modern {
+			head = []byte(`{"resultType":"complete"}`)
+		}
 	}
 	sets := []wire.Set{{Key: k.Member(), Val: append(items, ']')}, {Key: "nextCursor"}}
 	if req.Era == wire.Modern {
@@ -136,7 +139,7 @@ func (g *Gateway) visible(req *Request, got catalog.Listed, k catalog.Kind) []*c
 	}
 	out := make([]*catalog.Item, 0, len(got.List.Items))
 	for _, it := range got.List.Items {
-		if decide(req.Principal, got.Server, it.ID).Allowed() {
+		if decide(req.Principal, got.Server, it.ID, got.Server.Def().Offers(it.ID)).Allowed() {
 			out = append(out, it)
 		}
 	}

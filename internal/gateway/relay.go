@@ -121,6 +121,11 @@ func (g *Gateway) vendor(ctx context.Context, req *Request, sink Sink) Answer {
 	if !tasks && !srv.Def().PassesMethod(method) {
 		return methodNotFound(req)
 	}
+	if !tasks {
+		if d := decide(req.Principal, srv, method, true); !d.Allowed() {
+			return failure(req, crib.Errorf(crib.Denied, "%s is not allowed: %s", method, d.Reason))
+		}
+	}
 	began := time.Now()
 	t := &target{server: srv}
 	if id, ok := req.Message.Params.TaskID.Text(req.Message.Body); ok && tasks {
@@ -158,6 +163,9 @@ func (g *Gateway) inputRequired(req *Request, t *target, result []byte) ([]byte,
 	}
 	if s.Round >= bridge.MaxRounds {
 		return nil, crib.Errorf(crib.Denied, "server %s asked %d times for one request; it is ended here", name, bridge.MaxRounds)
+	}
+	if !wire.IsObject(result) {
+		return nil, crib.Errorf(crib.Unavailable, "server %s asks something that can be read in two ways", name)
 	}
 	asked := wire.Get(result, "inputRequests")
 	caps := req.Message.Meta.ClientCapabilities.In(req.Message.Body)

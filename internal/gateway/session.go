@@ -71,6 +71,13 @@ func newSession(req *Request, version string, outlet Outlet) *Session {
 // Outlet is where what belongs to no request goes.
 func (s *Session) Outlet() Outlet { return s.outlet }
 
+// live reports whether the session has not ended.
+func (s *Session) live() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.ended
+}
+
 // touch notes a sign of life of the client.
 func (s *Session) touch() {
 	s.mu.Lock()

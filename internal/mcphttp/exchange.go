@@ -84,8 +84,7 @@ func (x *exchange) answer(handle func() gateway.Answer) {
 		writeAnswer(x.w, answer)
 		return
 	}
-	s.push(answer.Body)
-	s.end()
+	s.finish(answer.Body)
 	x.carrying.Wait()
 }
 

@@ -67,11 +67,7 @@ func newCrib(t testing.TB, o cribOptions, defs ...servers.Definition) *cribT {
 	if c.token, err = c.auth.Create("tester"); err != nil {
 		t.Fatal(err)
 	}
-	key, err := c.folder.SealingKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	sealer, err := bridge.NewSealer(key[:])
+	sealer, err := bridge.NewSealer()
 	if err != nil {
 		t.Fatal(err)
 	}

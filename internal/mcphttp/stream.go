@@ -3,6 +3,7 @@ package mcphttp
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,7 +37,7 @@ type stream struct {
 	unread int           // bytes behind the reader
 	reader int           // number of the event that is read next
 	ended  bool          // there will be no more
-	lost   bool          // the reader was too far behind
+	lost   bool          // the reader was too far behind; what was to be read then is gone, but for the last event
 	wake   chan struct{} // closed and replaced at each change
 	taken  chan struct{} // of the connection that carries the stream; closed when another one takes it
 	limit  int           // bytes that may be unread
@@ -52,7 +53,8 @@ func (s *stream) signal() {
 }
 
 // push adds an event. It never blocks: a reader that is too far behind loses
-// the stream, and a standing stream that nobody reads its oldest events.
+// what it did not read, and a standing stream that nobody reads its oldest
+// events.
 func (s *stream) push(body []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,35 +65,65 @@ func (s *stream) push(body []byte) {
 		// It was behind before this event: an event of any size goes to a
 		// client that reads.
 		s.lost = true
-		s.events, s.size = nil, 0
+		s.forget()
 		s.signal()
 		return
 	}
-	s.events = append(s.events, body)
-	s.size += len(body)
-	s.unread += len(body)
-	if s.name == standingName {
-		for s.unread > s.limit && s.reader < s.first+len(s.events) {
-			s.unread -= len(s.events[s.reader-s.first])
-			s.reader++
-		}
+	s.append(body)
+	for s.name == standingName && s.unread > s.limit && len(s.events) > 1 {
+		s.drop()
 	}
 	s.trim()
 	s.signal()
 }
 
-// trim forgets events that were read: all of a modern stream, of a legacy one
-// what is more than may be asked for again.
-func (s *stream) trim() {
-	keep := keptEvents
-	if s.name == "" {
-		keep = 0
+// finish adds the last event, which is kept whatever became of the others: it
+// is the answer, and the request will not be sent again for it.
+func (s *stream) finish(body []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return
 	}
-	for s.first < s.reader && len(s.events) > 0 && s.size > keep {
-		s.size -= len(s.events[0])
-		s.events[0] = nil
-		s.events = s.events[1:]
-		s.first++
+	s.append(body)
+	s.ended = true
+	s.signal()
+}
+
+func (s *stream) append(body []byte) {
+	s.events = append(s.events, body)
+	s.size += len(body)
+	s.unread += len(body)
+}
+
+// drop forgets the oldest event.
+func (s *stream) drop() {
+	s.size -= len(s.events[0])
+	if s.reader <= s.first {
+		s.unread -= len(s.events[0])
+		s.reader = s.first + 1
+	}
+	s.events[0] = nil
+	s.events = s.events[1:]
+	s.first++
+}
+
+// forget drops all events.
+func (s *stream) forget() {
+	for len(s.events) > 0 {
+		s.drop()
+	}
+}
+
+// trim forgets events that were read: all of a modern stream, of a legacy one
+// what is more than may be asked for again, but never its last.
+func (s *stream) trim() {
+	keep, least := keptEvents, 1
+	if s.name == "" {
+		keep, least = 0, 0
+	}
+	for s.first < s.reader && len(s.events) > least && s.size > keep {
+		s.drop()
 	}
 }
 
@@ -116,10 +148,11 @@ func (s *stream) attach(n int) (taken chan struct{}, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n != onward {
-		if n < s.first || n > s.first+len(s.events) || s.lost {
+		if n > s.first+len(s.events) || n < s.first && !s.lost {
 			return nil, false
 		}
-		s.reader, s.unread = n, 0
+		n = max(n, s.first)
+		s.reader, s.unread, s.lost = n, 0, false
 		for _, ev := range s.events[n-s.first:] {
 			s.unread += len(ev)
 		}
@@ -139,12 +172,20 @@ func (s *stream) next(taken chan struct{}) (events [][]byte, number int, over bo
 	if s.lost || s.taken != taken {
 		return nil, 0, true, nil
 	}
-	number = s.reader
-	events = append(events, s.events[s.reader-s.first:]...)
-	s.reader += len(events)
-	s.unread = 0
+	return slices.Clone(s.events[s.reader-s.first:]), s.reader, s.ended, s.wake
+}
+
+// read notes that a connection has written the events before number n.
+func (s *stream) read(taken chan struct{}, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.taken != taken || s.lost {
+		return
+	}
+	for ; s.reader < n; s.reader++ {
+		s.unread -= len(s.events[s.reader-s.first])
+	}
 	s.trim()
-	return events, number, s.ended, s.wake
 }
 
 // eventID is the id of event number n of a legacy stream.
@@ -195,6 +236,7 @@ func (s *stream) carry(w http.ResponseWriter, taken chan struct{}, gone <-chan s
 			if err := write(w, rc, buf); err != nil {
 				return false
 			}
+			s.read(taken, n+len(events))
 			buf = buf[:0]
 		}
 		if over {

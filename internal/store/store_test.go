@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"errors"
 	"io/fs"
@@ -64,9 +63,6 @@ func onUnix(t *testing.T) {
 func TestEverythingIsForThisUserAlone(t *testing.T) {
 	onUnix(t)
 	f := newFolder(t)
-	if _, err := f.SealingKey(); err != nil {
-		t.Fatal(err)
-	}
 	if err := f.SaveLocalToken("tcb_x"); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +77,7 @@ func TestEverythingIsForThisUserAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := everyFile(t, f.Path())
-	for _, name := range []string{"", "/lists", "/lists/list-files.json", "/sealing.key", "/local.token", "/tokens.json", "/serve.lock", "/serving.json", "/write.lock"} {
+	for _, name := range []string{"", "/lists", "/lists/list-files.json", "/local.token", "/tokens.json", "/serve.lock", "/serving.json", "/write.lock"} {
 		mode, ok := files[name]
 		want := fileMode
 		if mode.IsDir() {
@@ -144,9 +140,6 @@ func TestFolderOfOthersIsRefused(t *testing.T) {
 func TestFilesOfOthersAreRefused(t *testing.T) {
 	onUnix(t)
 	f := newFolder(t)
-	if _, err := f.SealingKey(); err != nil {
-		t.Fatal(err)
-	}
 	if err := f.SaveLocalToken("tcb_x"); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +154,6 @@ func TestFilesOfOthersAreRefused(t *testing.T) {
 		readable bool // whether others may read it
 		read     func() error
 	}{
-		{sealingKeyFile, false, func() error { _, err := f.SealingKey(); return err }},
 		{localTokenFile, false, func() error { _, err := f.LocalToken(); return err }},
 		{tokensFile, true, func() error { _, err := f.NewTokens().Tokens(); return err }},
 		{tokensFile, true, func() error { return f.NewTokens().Update(add("x")) }},
@@ -198,14 +190,17 @@ func TestFilesDoNotLeadOutOfTheFolder(t *testing.T) {
 	onUnix(t)
 	f := newFolder(t)
 	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, bytes.Repeat([]byte("x"), SealingKeySize), fileMode); err != nil {
+	if err := os.WriteFile(secret, []byte("tcb_x\n"), fileMode); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(secret, filepath.Join(f.Path(), sealingKeyFile)); err != nil {
+	if err := os.Symlink(secret, filepath.Join(f.Path(), localTokenFile)); err != nil {
 		t.Fatal(err)
 	}
-	if key, err := f.SealingKey(); err == nil {
-		t.Errorf("read %q through a link", key)
+	if text, err := f.LocalToken(); err == nil {
+		t.Errorf("read %q through a link", text)
+	}
+	if err := os.Remove(filepath.Join(f.Path(), localTokenFile)); err != nil {
+		t.Fatal(err)
 	}
 	if err := os.Mkdir(filepath.Join(f.Path(), localTokenFile), folderMode); err != nil {
 		t.Fatal(err)
@@ -306,51 +301,6 @@ func TestSweepTakesWhatAKilledProcessLeft(t *testing.T) {
 	slices.Sort(left)
 	if want := []string{".list-young.json.C.tmp", "notes.tmp"}; !slices.Equal(left, want) {
 		t.Errorf("left %v, want %v", left, want)
-	}
-}
-
-func TestSealingKey(t *testing.T) {
-	dir := newFolder(t).Path()
-	const callers = 8
-	keys := make([][SealingKeySize]byte, callers)
-	var wg sync.WaitGroup
-	for i := range callers {
-		f := open(t, dir) // as another process would
-		wg.Go(func() {
-			var err error
-			if keys[i], err = f.SealingKey(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	for _, k := range keys {
-		if k != keys[0] || k == [SealingKeySize]byte{} {
-			t.Fatalf("keys differ or are empty: %x %x", k, keys[0])
-		}
-	}
-	kept, err := os.ReadFile(filepath.Join(dir, sealingKeyFile))
-	if err != nil || !bytes.Equal(kept, keys[0][:]) {
-		t.Errorf("kept %x %v", kept, err)
-	}
-	if other, err := newFolder(t).SealingKey(); err != nil || other == keys[0] {
-		t.Errorf("two folders have one key: %v", err)
-	}
-}
-
-func TestDamagedSealingKeyIsRefused(t *testing.T) {
-	for _, size := range []int{0, SealingKeySize - 1, SealingKeySize + 1} {
-		f := newFolder(t)
-		path := filepath.Join(f.Path(), sealingKeyFile)
-		if err := os.WriteFile(path, make([]byte, size), fileMode); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.SealingKey(); crib.CodeOf(err) != crib.Invalid || !strings.Contains(err.Error(), sealingKeyFile) {
-			t.Errorf("%d bytes: %v", size, err)
-		}
-		if info, err := os.Stat(path); err != nil || info.Size() != int64(size) {
-			t.Errorf("%d bytes: the damaged file was replaced", size)
-		}
 	}
 }
 

@@ -29,6 +29,9 @@ func (l *fakeLeg) Hello() *wire.Hello {
 	return &wire.Hello{Era: wire.Modern, Version: wire.NewestModern, Result: []byte(fakeHello)}
 }
 func (l *fakeLeg) Open() int                            { return 0 }
+func (l *fakeLeg) Quiet() <-chan struct{}               { return new(inflight).whenQuiet() }
+func (l *fakeLeg) Retire()                              {}
+func (l *fakeLeg) Retired() bool                        { return false }
 func (l *fakeLeg) Done() <-chan struct{}                { return l.done }
 func (l *fakeLeg) Notify(context.Context, []byte) error { return nil }
 

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,10 +29,11 @@ type httpLeg struct {
 	rt    *http.Transport
 	hello atomic.Pointer[wire.Hello] // replaced when a lost session is renewed
 
-	open    inflight
-	session atomic.Pointer[string] // legacy; nil where the server gave none
-	renewMu sync.Mutex             // held while a lost session is renewed
-	declare Declaration
+	open     inflight
+	session  atomic.Pointer[string] // legacy; nil where the server gave none
+	renewing chan struct{}          // one place, taken while a lost session is renewed
+	retired  atomic.Bool
+	declare  Declaration
 
 	life context.Context // ends with the leg
 	end  context.CancelFunc
@@ -46,7 +48,7 @@ func newHTTPLeg(spec *Spec, opts *Options, creds http.Header) (*httpLeg, error) 
 	if err != nil || u.Host == "" {
 		return nil, crib.Errorf(crib.Invalid, "server %s: its URL cannot be read", spec.Name)
 	}
-	l := &httpLeg{spec: spec, opts: opts, url: u, creds: creds}
+	l := &httpLeg{spec: spec, opts: opts, url: u, creds: creds, renewing: make(chan struct{}, 1)}
 	l.life, l.end = context.WithCancel(context.Background())
 	// A pool of its own: no server can use up the connections of another.
 	l.rt = &http.Transport{
@@ -61,9 +63,12 @@ func newHTTPLeg(spec *Spec, opts *Options, creds http.Header) (*httpLeg, error) 
 	return l, nil
 }
 
-func (l *httpLeg) Hello() *wire.Hello    { return l.hello.Load() }
-func (l *httpLeg) Open() int             { return l.open.open() }
-func (l *httpLeg) Done() <-chan struct{} { return l.life.Done() }
+func (l *httpLeg) Hello() *wire.Hello     { return l.hello.Load() }
+func (l *httpLeg) Open() int              { return l.open.open() }
+func (l *httpLeg) Done() <-chan struct{}  { return l.life.Done() }
+func (l *httpLeg) Quiet() <-chan struct{} { return l.open.whenQuiet() }
+func (l *httpLeg) Retire()                { l.retired.Store(true) }
+func (l *httpLeg) Retired() bool          { return l.retired.Load() }
 
 // Close ends the session, where there is one, and everything that is open.
 func (l *httpLeg) Close() {
@@ -202,13 +207,16 @@ func (l *httpLeg) attempt(ctx context.Context, c *call, body []byte) (*Reply, bo
 	target := l.url
 	for second := false; ; second = true {
 		session := l.session.Load()
+		if c.out.Method == "initialize" {
+			session = nil // it carries none
+		}
 		resp, sent, err := l.post(ctx, target, body, c.out)
 		if err != nil {
 			return nil, sent, err
 		}
 		switch {
 		case resp.StatusCode == http.StatusNotFound && session != nil && !second:
-			if !l.isSessionLoss(resp) {
+			if !l.isSessionLoss(c, resp) {
 				break
 			}
 			drain(resp)
@@ -229,20 +237,24 @@ func (l *httpLeg) attempt(ctx context.Context, c *call, body []byte) (*Reply, bo
 	}
 }
 
-// isSessionLoss tells a lost session from a JSON-RPC error that came with 404,
-// such as an unknown method. The body of a loss is dropped, that of an error
-// stays readable.
-func (l *httpLeg) isSessionLoss(resp *http.Response) bool {
+// isSessionLoss tells a lost session from an answer that came with 404. Only
+// what does not answer the request proves that it was not executed. The body
+// of a loss is dropped, that of an answer stays readable.
+func (l *httpLeg) isSessionLoss(c *call, resp *http.Response) bool {
 	b, err := readAll(resp.Body)
 	if err != nil {
 		return true
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(b))
 	m, err := wire.ScanServer(b)
-	if err != nil || m.Kind != wire.ResponseKind || !m.Error.OK() {
+	if err != nil || m.Kind != wire.ResponseKind || !m.ID.OK() || !l.mine(c, m) {
 		return true
 	}
-	return wire.ReadError(m.Error.In(b)).Code != wire.CodeMethodNotFound
+	if !m.Error.OK() {
+		return false
+	}
+	e := wire.ReadError(m.Error.In(b))
+	return e.Code >= -32099 && e.Code <= -32000 && e.Code != wire.CodeResourceNotFound && strings.Contains(strings.ToLower(e.Message), "session")
 }
 
 // outgoingBody is a body that net/http may send again only as long as not one
@@ -328,6 +340,7 @@ func (l *httpLeg) answer(ctx context.Context, c *call, resp *http.Response) (*Re
 	resp.Body = &touching{resp.Body, c}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
+		l.Retire() // the next connection resolves its secrets anew
 		drain(resp)
 		return nil, crib.Errorf(crib.Unauthorized, "server %s refuses the credential that the crib holds for it (HTTP %d); an owner must renew it", l.spec.Name, resp.StatusCode)
 	}
@@ -351,6 +364,9 @@ func (l *httpLeg) answer(ctx context.Context, c *call, resp *http.Response) (*Re
 	}
 	m, err := wire.ScanServer(b)
 	if err == nil && m.Kind == wire.ResponseKind && l.mine(c, m) {
+		if resp.StatusCode/100 == 4 && !m.ID.OK() {
+			l.Retire() // it did not even read the request: it may be another server now
+		}
 		return &Reply{Message: m, Era: l.Hello().Era, Status: resp.StatusCode, RetryAfter: resp.Header.Get("Retry-After")}, nil
 	}
 	return nil, l.strange(c, resp, kind)
@@ -378,6 +394,7 @@ func (l *httpLeg) strange(c *call, resp *http.Response, kind string) error {
 		}
 		return unavailable(name, "asks to wait (HTTP 429)")
 	case code >= 400 && code < 500:
+		l.Retire() // likewise
 		return &statusError{code, unavailable(name, "answered HTTP %d without a JSON-RPC message", code)}
 	}
 	return lost(name, c.out, true, fmt.Sprintf("it answered HTTP %d (%s) without a JSON-RPC message", resp.StatusCode, kind))

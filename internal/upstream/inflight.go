@@ -15,9 +15,11 @@ import (
 // wait for their answers. Progress tokens are the same numbers.
 type inflight struct {
 	next  atomic.Int64
-	mu    sync.Mutex // guards calls, err
+	mu    sync.Mutex // guards all below
 	calls map[int64]*call
-	err   error // why the leg ended; set once
+	busy  int           // calls that have an end of their own
+	quiet chan struct{} // closed when busy is 0, while somebody waits for that
+	err   error         // why the leg ended; set once
 }
 
 // call is one open request.
@@ -49,6 +51,9 @@ func (f *inflight) add(out *Outgoing, l Listener) (*call, error) {
 		f.calls = make(map[int64]*call)
 	}
 	f.calls[c.id] = c
+	if !out.Forever {
+		f.busy++
+	}
 	return c, nil
 }
 
@@ -57,12 +62,35 @@ func (f *inflight) remove(c *call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.calls, c.id)
+	if !c.out.Forever {
+		f.busy--
+	}
+	if f.busy == 0 && f.quiet != nil {
+		close(f.quiet)
+		f.quiet = nil
+	}
 }
 
+// open is the number of requests that wait for their answer; a stream without
+// an end is none of them.
 func (f *inflight) open() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.calls)
+	return f.busy
+}
+
+// whenQuiet is closed when no request waits for its answer.
+func (f *inflight) whenQuiet() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.quiet == nil {
+		f.quiet = make(chan struct{})
+		if f.busy == 0 {
+			defer func() { f.quiet = nil }()
+			close(f.quiet)
+		}
+	}
+	return f.quiet
 }
 
 // get finds an open request by a raw id or token of ours.
@@ -113,9 +141,8 @@ func (f *inflight) end(err error) {
 	if f.err == nil {
 		f.err = err
 	}
-	for id, c := range f.calls {
+	for _, c := range f.calls {
 		c.finish(result{err: err})
-		delete(f.calls, id)
 	}
 }
 

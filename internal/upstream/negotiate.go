@@ -238,8 +238,12 @@ func (l *httpLeg) keepSession(resp *http.Response) {
 // renew opens a new session in place of lost, once for all that wait for it.
 // If that fails the leg ends, and with it all that wait.
 func (l *httpLeg) renew(ctx context.Context, lost *string) error {
-	l.renewMu.Lock()
-	defer l.renewMu.Unlock()
+	select {
+	case l.renewing <- struct{}{}:
+		defer func() { <-l.renewing }()
+	case <-ctx.Done():
+		return transportError{ctx.Err()}
+	}
 	if err := l.life.Err(); err != nil {
 		return unavailable(l.spec.Name, "cannot be reached: %s", wasClosed)
 	}

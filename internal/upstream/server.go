@@ -19,6 +19,7 @@ type Server struct {
 	mu     sync.Mutex // guards eras, slots, closed, last
 	eras   []wire.Era // that the server speaks; empty until known
 	slots  map[slotKey]*slot
+	deaths map[slotKey]int // legs in a row that ended before they were stable
 	closed bool
 	last   State
 	work   sync.WaitGroup // connecting, and the watch over each leg
@@ -38,7 +39,9 @@ type slot struct {
 	leg      Leg
 	err      error
 	failures int
-	retry    time.Time // not before then
+	retry    time.Time   // not before then
+	live     func() bool // false when nobody is left who would use it; nil is true
+	made     time.Time
 }
 
 // Want says which leg a caller needs.
@@ -46,6 +49,9 @@ type Want struct {
 	Era     wire.Era // of the client; used where the server speaks both
 	Share   string   // callers with equal Share use one leg
 	Declare Declaration
+	// Live reports whether those who share the leg are still there; nil is
+	// true. A leg of a session must not come up behind the session's end.
+	Live func() bool
 }
 
 // Phase is what a server is doing.
@@ -75,7 +81,7 @@ type State struct {
 // New makes a Server. Nothing is connected yet.
 func New(spec Spec, opts Options) *Server {
 	opts = opts.withDefaults()
-	s := &Server{spec: spec, opts: &opts, slots: make(map[slotKey]*slot), last: State{Phase: Idle}}
+	s := &Server{spec: spec, opts: &opts, slots: make(map[slotKey]*slot), deaths: make(map[slotKey]int), last: State{Phase: Idle}}
 	s.eras = slices.Clone(spec.Eras)
 	if spec.Era != "" {
 		s.eras = []wire.Era{spec.Era}
@@ -87,11 +93,15 @@ func New(spec Spec, opts Options) *Server {
 // Name returns the server's name.
 func (s *Server) Name() string { return s.spec.Name }
 
+// rounds is how often Leg looks again when what it found is not what it needs:
+// once when a probe was waited for, once when a leg ended meanwhile.
+const rounds = 4
+
 // Leg returns a leg that fits want, and makes it if there is none. ctx limits
 // only how long the caller waits: a start that takes longer goes on for the
 // next one.
 func (s *Server) Leg(ctx context.Context, want Want) (Leg, error) {
-	for {
+	for range rounds {
 		sl, probing, err := s.slot(want)
 		if err != nil {
 			return nil, err
@@ -104,16 +114,12 @@ func (s *Server) Leg(ctx context.Context, want Want) (Leg, error) {
 		if sl.err != nil {
 			return nil, sl.err
 		}
-		select {
-		case <-sl.leg.Done():
-			continue // it ended since; its slot is gone or going
-		default:
-		}
-		if probing && want.Share != "" || sl.leg.Hello().Era != s.EraFor(want.Era) {
+		if ended(sl.leg) || probing && want.Share != "" || sl.leg.Hello().Era != s.EraFor(want.Era) {
 			continue // what the server speaks is known now; this leg is not the one
 		}
 		return sl.leg, nil
 	}
+	return nil, unavailable(s.spec.Name, "does not stay connected")
 }
 
 func (s *Server) stillStarting() error {
@@ -143,41 +149,62 @@ func (s *Server) pick(client wire.Era) wire.Era {
 
 // slot finds the slot for want, or starts one. While it is not known what the
 // server speaks there is only one slot, that finds out.
-func (s *Server) slot(want Want) (sl *slot, probing bool, err error) {
+func (s *Server) slot(want Want) (_ *slot, probing bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return nil, false, unavailable(s.spec.Name, "was removed or switched off")
+	if s.closed || want.Live != nil && !want.Live() {
+		return nil, false, unavailable(s.spec.Name, "was removed or switched off, or who asks is gone")
 	}
 	era := s.pick(want.Era)
 	key := slotKey{era, want.Share}
-	if era == "" {
+	probing = era == ""
+	if probing {
 		// Found out once, whoever asks, with nothing declared.
 		key, want = slotKey{}, Want{Era: want.Era}
 	}
-	old := s.slots[key]
-	failures := 0
-	if old != nil {
-		select {
-		case <-old.ready:
-		default:
-			return old, era == "", nil
+	sl := &slot{ready: make(chan struct{}), live: want.Live}
+	if old := s.slots[key]; old != nil {
+		if s.usable(old) {
+			return old, probing, nil
 		}
-		if old.err == nil && !ended(old.leg) {
-			return old, era == "", nil
-		}
-		if old.err != nil {
-			if time.Now().Before(old.retry) {
-				return old, era == "", nil
-			}
-			failures = old.failures
+		sl.failures = old.failures
+		if old.leg != nil && !ended(old.leg) {
+			s.work.Go(func() { retire(s.life, old.leg) })
 		}
 	}
-	sl = &slot{ready: make(chan struct{}), failures: failures}
 	s.slots[key] = sl
 	s.last = State{Phase: Starting, Changed: time.Now()}
 	s.work.Go(func() { s.connect(sl, key, era, want.Declare) })
-	return sl, era == "", nil
+	return sl, probing, nil
+}
+
+// usable reports whether a slot answers for its key: it has a leg, or is about
+// to, or has failed so short ago that it is not tried again. It is called with
+// mu held.
+func (s *Server) usable(sl *slot) bool {
+	select {
+	case <-sl.ready:
+	default:
+		return true
+	}
+	if sl.err != nil {
+		return time.Now().Before(sl.retry)
+	}
+	return !ended(sl.leg) && !sl.leg.Retired()
+}
+
+// retire closes a leg when its requests have ended, after Drain, or when ctx
+// ends.
+func retire(ctx context.Context, l Leg) {
+	patience := time.NewTimer(Drain)
+	defer patience.Stop()
+	select {
+	case <-l.Quiet():
+	case <-l.Done():
+	case <-patience.C:
+	case <-ctx.Done():
+	}
+	l.Close()
 }
 
 func ended(l Leg) bool {
@@ -192,30 +219,19 @@ func ended(l Leg) bool {
 // connect fills a slot. It is not the caller's to cancel: a first start may
 // install the server, and giving up half way would never get further.
 func (s *Server) connect(sl *slot, key slotKey, era wire.Era, declare Declaration) {
-	ctx, cancel := context.WithTimeout(s.life, s.opts.StartTimeout)
-	defer cancel()
-	leg, eras, err := s.dial(ctx, era, declare)
-	if err != nil && era != "" && s.spec.Era == "" && ctx.Err() == nil {
+	leg, eras, err := s.dial(era, declare)
+	if err != nil && era != "" && s.spec.Era == "" && s.life.Err() == nil {
 		// What was remembered of its era may be wrong: find out again.
-		leg, eras, err = s.dial(ctx, "", declare)
-	}
-	if err != nil && ctx.Err() != nil && s.life.Err() == nil {
-		err = unavailable(s.spec.Name, "did not start within %s: %s", s.opts.StartTimeout, crib.SafeText(err))
+		if leg, eras, err = s.dial("", declare); err == nil {
+			eras = []wire.Era{leg.Hello().Era} // the other one was just seen to fail
+		}
 	}
 	s.mu.Lock()
-	if err == nil && s.closed {
-		err = unavailable(s.spec.Name, "was removed or switched off")
+	if err == nil && (s.closed || s.slots[key] != sl || sl.live != nil && !sl.live()) {
+		err = unavailable(s.spec.Name, "was removed or switched off, or who asked is gone")
 	}
 	if err != nil {
-		sl.err = err
-		sl.failures++
-		sl.retry = time.Now().Add(min(firstBackoff<<min(sl.failures-1, 10), maxBackoff))
-		s.last = State{Phase: Failed, Error: crib.SafeText(err), Changed: time.Now()}
-		if s.spec.Era == "" {
-			s.eras = nil
-			delete(s.slots, key)
-			s.slots[slotKey{}] = sl
-		}
+		s.failed(sl, key, err)
 		s.mu.Unlock()
 		close(sl.ready)
 		s.opts.Log.Warn("a server could not be connected", "server", s.spec.Name, "err", err)
@@ -224,84 +240,180 @@ func (s *Server) connect(sl *slot, key slotKey, era wire.Era, declare Declaratio
 		}
 		return
 	}
-	s.learn(eras, leg.Hello().Era)
-	sl.leg, sl.failures = leg, 0
+	s.learn(eras, leg.Hello().Era, era)
+	sl.leg, sl.failures, sl.made = leg, 0, time.Now()
 	delete(s.slots, key)
-	s.slots[slotKey{leg.Hello().Era, key.share}] = sl
+	key.era = leg.Hello().Era
+	if other := s.slots[key]; other != nil && other.leg != nil && s.usable(other) {
+		sl.leg = other.leg // made meanwhile by another way of asking
+		s.mu.Unlock()
+		close(sl.ready)
+		leg.Close()
+		return
+	}
+	s.slots[key] = sl
 	s.last = State{Phase: Ready, Changed: time.Now()}
 	s.mu.Unlock()
 	close(sl.ready)
 	if s.opts.Events != nil {
 		s.opts.Events.Connected(s.spec.Name, leg, key.share)
 	}
-	s.work.Go(func() { s.watch(leg) })
+	s.work.Go(func() { s.watch(leg, key, sl) })
 }
 
-// learn notes the eras a server speaks. A leg made in a known era says nothing
-// of the other one.
-func (s *Server) learn(eras []wire.Era, era wire.Era) {
+// failed notes that a connection was not made. Nobody else loses one because
+// of it. It is called with mu held.
+func (s *Server) failed(sl *slot, key slotKey, err error) {
+	sl.err = err
+	sl.failures++
+	sl.retry = time.Now().Add(backoff(sl.failures))
+	s.last = State{Phase: Failed, Error: crib.SafeText(err), Changed: time.Now()}
+	if s.slots[key] != sl {
+		return
+	}
+	for _, other := range s.slots {
+		if other.leg != nil && !ended(other.leg) {
+			return
+		}
+	}
+	if s.spec.Era == "" && key.era != "" {
+		// Nothing is left that proves what the server speaks.
+		s.eras = nil
+		delete(s.slots, key)
+		s.slots[slotKey{}] = sl
+	}
+}
+
+// backoff is how long to wait after so many failures in a row.
+func backoff(failures int) time.Duration {
+	if failures < 1 {
+		return 0
+	}
+	return min(firstBackoff<<min(failures-1, 10), maxBackoff)
+}
+
+// learn notes the eras a server speaks. A leg made in an era that was asked
+// for says nothing of the other one.
+func (s *Server) learn(eras []wire.Era, era, asked wire.Era) {
 	switch {
 	case s.spec.Era != "":
-	case len(s.eras) == 0:
-		s.eras = eras
-	case !slices.Contains(s.eras, era):
-		s.eras = []wire.Era{era}
-	}
-	if s.spec.URL == "" && len(s.eras) > 1 {
+		return
+	case s.spec.URL == "":
 		s.eras = []wire.Era{era} // a process speaks one era
+	case len(s.eras) == 0 || era != asked:
+		s.eras = eras
 	}
 }
 
-// watch forgets a leg when it ends.
-func (s *Server) watch(leg Leg) {
+// watch forgets a leg when it ends. One that ended soon after it was made is a
+// failure: the first may be started again at once, the next ones wait.
+func (s *Server) watch(leg Leg, key slotKey, sl *slot) {
 	<-leg.Done()
 	leg.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key, sl := range s.slots {
-		if sl.leg == leg {
-			delete(s.slots, key)
-		}
+	if time.Since(sl.made) >= stableAfter || leg.Retired() {
+		delete(s.deaths, key)
+	} else {
+		s.deaths[key]++
 	}
-	if !s.closed && s.last.Phase == Ready && len(s.slots) == 0 {
+	if s.slots[key] != sl {
+		return
+	}
+	delete(s.slots, key)
+	if s.closed {
+		return
+	}
+	why := unavailable(s.spec.Name, "ended soon after it was started")
+	p, isProcess := leg.(*stdioLeg)
+	if isProcess {
+		why = unavailable(s.spec.Name, "%s", p.exited())
+	}
+	if n := s.deaths[key]; n > 1 {
+		dead := &slot{ready: make(chan struct{}), err: why, failures: n - 1, retry: time.Now().Add(backoff(n - 1))}
+		close(dead.ready)
+		s.slots[key] = dead
+	}
+	if s.last.Phase == Ready && isProcess {
+		s.last = State{Phase: Failed, Error: why.Msg, Changed: time.Now()}
+	} else if s.last.Phase == Ready && len(s.slots) == 0 {
 		s.last = State{Phase: Idle, Changed: time.Now()}
-		if p, ok := leg.(*stdioLeg); ok {
-			s.last = State{Phase: Failed, Error: "server " + s.spec.Name + ": " + p.exited().Error(), Changed: time.Now()}
-		}
 	}
 }
 
-func (s *Server) dial(ctx context.Context, era wire.Era, declare Declaration) (Leg, []wire.Era, error) {
+// dial makes a leg, within the time to start once it is its turn.
+func (s *Server) dial(era wire.Era, declare Declaration) (Leg, []wire.Era, error) {
 	if s.spec.Fake {
 		return newFake(s.spec.Name), []wire.Era{wire.Modern}, nil
 	}
+	release := func() {}
+	if s.spec.URL == "" {
+		select {
+		case s.opts.Starting <- struct{}{}:
+			release = sync.OnceFunc(func() { <-s.opts.Starting })
+			defer release()
+		case <-s.life.Done():
+			return nil, nil, unavailable(s.spec.Name, "was removed or switched off")
+		}
+	}
+	ctx, cancel := context.WithTimeout(s.life, s.opts.StartTimeout)
+	defer cancel()
+	var leg Leg
+	var eras []wire.Era
+	var err error
 	if s.spec.URL != "" {
-		return connectHTTP(ctx, &s.spec, s.opts, era, declare)
+		leg, eras, err = connectHTTP(ctx, &s.spec, s.opts, era, declare)
+	} else {
+		leg, eras, err = connectStdio(ctx, &s.spec, s.opts, era, declare, release)
 	}
-	select {
-	case s.opts.Starting <- struct{}{}:
-		defer func() { <-s.opts.Starting }()
-	case <-ctx.Done():
-		return nil, nil, unavailable(s.spec.Name, "waited for other servers to start")
+	if err != nil && ctx.Err() != nil && s.life.Err() == nil {
+		err = unavailable(s.spec.Name, "did not start within %s: %s", s.opts.StartTimeout, crib.SafeText(err))
 	}
-	return connectStdio(ctx, &s.spec, s.opts, era, declare)
+	return leg, eras, err
 }
 
 // Drop closes the legs that are shared under the given name, such as those of
-// a session that has ended.
+// a session that has ended. One that is being made is closed when it is there.
 func (s *Server) Drop(share string) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
 	var legs []Leg
 	for key, sl := range s.slots {
-		if key.share == share && sl.leg != nil {
-			legs = append(legs, sl.leg)
-			delete(s.slots, key)
+		if key.share != share {
+			continue
 		}
+		if sl.leg != nil {
+			legs = append(legs, sl.leg)
+		}
+		delete(s.slots, key)
+		delete(s.deaths, key)
 	}
-	s.mu.Unlock()
 	for _, leg := range legs {
 		s.work.Go(leg.Close)
 	}
+}
+
+// Finish takes no new requests, lets those that are open end, for Drain at
+// most and not behind the end of ctx, and closes.
+func (s *Server) Finish(ctx context.Context) {
+	s.mu.Lock()
+	s.closed = true
+	var legs []Leg
+	for _, sl := range s.slots {
+		if sl.leg != nil {
+			legs = append(legs, sl.leg)
+		}
+	}
+	s.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, leg := range legs {
+		wg.Go(func() { retire(ctx, leg) })
+	}
+	wg.Wait()
+	s.Close()
 }
 
 // Close ends all legs and waits for them.

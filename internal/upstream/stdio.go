@@ -19,14 +19,15 @@ const noiseKept = 5
 
 // stdioLeg is a leg to a child process. One process speaks one era.
 type stdioLeg struct {
-	spec  *Spec
-	opts  *Options
-	proc  *child.Process
-	hello atomic.Pointer[wire.Hello]
-	open  inflight
-	begun chan struct{} // closed when proc is set: the process may speak first
-	done  chan struct{} // closed when the process has ended
-	work  sync.WaitGroup
+	spec    *Spec
+	opts    *Options
+	proc    *child.Process
+	hello   atomic.Pointer[wire.Hello]
+	open    inflight
+	retired atomic.Bool
+	begun   chan struct{} // closed when proc is set: the process may speak first
+	done    chan struct{} // closed when the process has ended
+	work    sync.WaitGroup
 
 	mu    sync.Mutex // guards noise, bad
 	noise []string   // the last lines on stdout that were no messages
@@ -60,9 +61,12 @@ func startStdio(spec *Spec, opts *Options, creds Credentials) (*stdioLeg, error)
 	return l, nil
 }
 
-func (l *stdioLeg) Hello() *wire.Hello    { return l.hello.Load() }
-func (l *stdioLeg) Open() int             { return l.open.open() }
-func (l *stdioLeg) Done() <-chan struct{} { return l.done }
+func (l *stdioLeg) Hello() *wire.Hello     { return l.hello.Load() }
+func (l *stdioLeg) Open() int              { return l.open.open() }
+func (l *stdioLeg) Done() <-chan struct{}  { return l.done }
+func (l *stdioLeg) Quiet() <-chan struct{} { return l.open.whenQuiet() }
+func (l *stdioLeg) Retire()                { l.retired.Store(true) }
+func (l *stdioLeg) Retired() bool          { return l.retired.Load() }
 
 // Close ends the process and everything it started.
 func (l *stdioLeg) Close() {
@@ -221,7 +225,9 @@ func (l *stdioLeg) cancel(c *call) {
 // same pipe, and the first valid answer wins. A process that ends during the
 // probe is started once more, straight into initialize: some servers take any
 // other first message as fatal.
-func connectStdio(ctx context.Context, spec *Spec, opts *Options, era wire.Era, declare Declaration) (Leg, []wire.Era, error) {
+//
+// alive is called when the process shows life, or has had its time to.
+func connectStdio(ctx context.Context, spec *Spec, opts *Options, era wire.Era, declare Declaration, alive func()) (Leg, []wire.Era, error) {
 	creds, err := spec.Connect(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -230,6 +236,7 @@ func connectStdio(ctx context.Context, spec *Spec, opts *Options, era wire.Era, 
 	if err != nil {
 		return nil, nil, err
 	}
+	defer l.whenAlive(alive)()
 	hello, err := l.negotiate(ctx, era, declare)
 	if err != nil && l.ended() && era == "" {
 		l.Close()
@@ -250,6 +257,27 @@ func connectStdio(ctx context.Context, spec *Spec, opts *Options, era wire.Era, 
 		}
 	}
 	return l, []wire.Era{hello.Era}, nil
+}
+
+// whenAlive calls f when the process shows life, after the time for that, or
+// when the function it returns is called.
+func (l *stdioLeg) whenAlive(f func()) (stop func()) {
+	stopped := make(chan struct{})
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		patience := time.NewTimer(l.opts.ProbeTimeout)
+		defer patience.Stop()
+		select {
+		case <-l.proc.Alive():
+		case <-patience.C:
+		case <-stopped:
+		}
+		f()
+	})
+	return func() {
+		close(stopped)
+		waiting.Wait()
+	}
 }
 
 // ended reports whether the process is gone or about to be.

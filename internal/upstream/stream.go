@@ -151,6 +151,9 @@ func (l *httpLeg) listen(session *string) {
 	for l.life.Err() == nil && l.session.Load() == session {
 		resp, err := l.get(l.life, pos.id)
 		if errors.Is(err, errNoStream) {
+			if l.opts.Events != nil {
+				l.opts.Events.Silent(l.spec.Name, l)
+			}
 			return
 		}
 		if err == nil {

@@ -21,13 +21,15 @@ const (
 	DefaultTimeout    = 60 * time.Second // without an answer or progress
 	StartTimeout      = 120 * time.Second
 	ProbeTimeout      = 10 * time.Second // for an answer to server/discover, from the first sign of life
-	MaxStarting       = 4                // children that start at one time
+	MaxStarting       = 4                // children that start at one time, until they show life
+	Drain             = 30 * time.Second // for requests on a leg that is replaced
 	dialTimeout       = 10 * time.Second
 	cancelTimeout     = 5 * time.Second // for telling a server that a request is cancelled
 	firstBackoff      = time.Second     // between failed attempts to connect; doubles
 	maxBackoff        = 30 * time.Second
-	maxDrain          = 256 << 10 // bytes read of a body that does not matter
-	resumeAttempts    = 5         // to take up a broken stream again
+	stableAfter       = 10 * time.Second // a leg that ends sooner counts as a failure to connect
+	maxDrain          = 256 << 10        // bytes read of a body that does not matter
+	resumeAttempts    = 5                // to take up a broken stream again
 	defaultRetryDelay = time.Second
 )
 
@@ -61,6 +63,8 @@ type Events interface {
 	// Notification is called with a notification that no open request can
 	// claim: list changes, resource updates, log messages.
 	Notification(server string, leg Leg, m wire.Message)
+	// Silent is called when it shows that a leg cannot tell of changes.
+	Silent(server string, leg Leg)
 	// Connected is called when a leg is ready, and again when its session was
 	// renewed; share is the name under which callers share it.
 	Connected(server string, leg Leg, share string)
@@ -112,6 +116,13 @@ type Leg interface {
 	Notify(ctx context.Context, body []byte) error
 	// Open returns how many requests are waiting for their answer.
 	Open() int
+	// Quiet is closed when none is.
+	Quiet() <-chan struct{}
+	// Retire says that the leg does not fit its server any more: whoever asks
+	// for a leg from now on gets a new one. What is open goes on.
+	Retire()
+	// Retired reports whether Retire was called.
+	Retired() bool
 	// Done is closed when the leg can no longer be used.
 	Done() <-chan struct{}
 	// Close ends the leg and waits for what it started.
