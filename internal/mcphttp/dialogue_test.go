@@ -363,3 +363,31 @@ func TestServerTakesItsQuestionBack(t *testing.T) {
 		t.Errorf("the answer is %s", m)
 	}
 }
+
+// To a server whose connection is everybody's nothing is declared, and nobody
+// is asked.
+func TestSharedConnectionAsksNobody(t *testing.T) {
+	for name, server := range recorders(t, mcptest.EraLegacy, shared(servers.ShareServer, may(everything)...)) {
+		t.Run(name, func(t *testing.T) {
+			c := newCrib(t, cribOptions{}, server.def)
+			cl := c.enter(name)
+			for _, tool := range []string{"elicit", "sample", "roots"} {
+				if r := cl.Post(wire.Legacy, "tools/call", callOf(tool, "{}")); !strings.Contains(r.Text(), "the client declared no") {
+					t.Errorf("%s: %v", tool, r)
+				}
+			}
+			s := cl.Open(wire.Legacy, "tools/call", callOf("request", `{"method":"elicitation/create","params":`+elicitParams+`}`))
+			defer s.Close()
+			if isStream(s) {
+				t.Fatalf("got %s", s.Next().Data)
+			}
+			if !strings.Contains(s.Text(), `"error":{"code":-32601,`) {
+				t.Errorf("%v", &s.Reply)
+			}
+		})
+	}
+}
+
+func isStream(s *mcptest.Stream) bool {
+	return s.Header.Get("Content-Type") == "text/event-stream"
+}

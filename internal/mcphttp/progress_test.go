@@ -196,3 +196,37 @@ func TestLogMessagesNeedAnOwner(t *testing.T) {
 		t.Errorf("the other call got %q", left)
 	}
 }
+
+// The server that several clients share logs for the one who wants most.
+func TestSharedServerLogsForTheMostCurious(t *testing.T) {
+	peer := legacyPeer(t)
+	c := newCrib(t, cribOptions{}, httpServer("fake", peer.URL))
+	loud, quiet := c.enter("fake"), c.enter("fake")
+	setLevel(t, loud, "debug")
+	setLevel(t, quiet, "error")
+	if r := loud.Post(wire.Legacy, "tools/call", logCall("debug")); len(r.Others()) != 1 {
+		t.Errorf("the client that asked for debug: %v", r)
+	}
+	if r := quiet.Post(wire.Legacy, "tools/call", logCall("debug")); len(r.Others()) != 0 {
+		t.Errorf("the client that asked for errors: %v", r)
+	}
+}
+
+// A level that a client set before its server was needed reaches the server.
+func TestLogLevelBeforeTheServerIsThere(t *testing.T) {
+	peer := legacyPeer(t)
+	c := newCrib(t, cribOptions{}, httpServer("fake", peer.URL, shared("session")))
+	cl := c.enter("")
+	setLevel(t, cl, "warning")
+	if r := cl.Post(wire.Legacy, "tools/call", callOf("fake__echo", "{}")); r.Text() != "{}" {
+		t.Fatalf("call: %v", r)
+	}
+	peer.WaitFor("logging/setLevel", 1)
+	if seen := string(peer.Last("logging/setLevel").Body); !strings.Contains(seen, `"level":"warning"`) {
+		t.Errorf("the server was told %s", seen)
+	}
+}
+
+// logCall calls the tool that logs at the level, if the server thinks that
+// anybody wants it.
+func logCall(level string) string { return callOf("log", `{"level":"`+level+`","data":1}`) }

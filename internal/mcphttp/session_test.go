@@ -271,7 +271,7 @@ func TestIdleSessionsEnd(t *testing.T) {
 // A session in use does not end, however long its one call takes.
 func TestBusySessionStays(t *testing.T) {
 	peer := legacyPeer(t)
-	c := newCrib(t, cribOptions{idle: 30 * time.Millisecond}, httpServer("fake", peer.URL))
+	c := newCrib(t, cribOptions{idle: 400 * time.Millisecond}, httpServer("fake", peer.URL))
 	cl := c.enter("fake")
 	hold := newGate(t)
 	done := make(chan *mcptest.Reply, 1)

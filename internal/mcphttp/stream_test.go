@@ -1,6 +1,7 @@
 package mcphttp_test
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -385,4 +386,50 @@ func rawModern(t *testing.T, cl *mcptest.Client, tool, args string) net.Conn {
 	return rawSend(t, cl, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":`+callOf(tool, args, meta)+`}`, map[string]string{
 		wire.HeaderProtocolVersion: wire.NewestModern, wire.HeaderMethod: "tools/call", wire.HeaderName: tool,
 	})
+}
+
+// The connection that a client takes a stream up with gets the rest, also
+// while the crib still believes the old one to be alive.
+func TestNewConnectionTakesOver(t *testing.T) {
+	peer := mcptest.NewHTTP(t, mcptest.HTTPOptions{})
+	c := newCrib(t, cribOptions{}, httpServer("fake", peer.URL))
+	cl := c.enter("fake")
+	hold := newGate(t)
+	old, _, tick := ticking(t, cl, hold, "mine")
+	defer old.Close()
+	now := cl.Get("Last-Event-ID: " + tick.ID)
+	if e := now.Next(); !strings.Contains(e.Data, `"progress":2,`) {
+		t.Errorf("the missed event is %s", e.Data)
+	}
+	hold.open()
+	wantTail(t, rest(now), "mine", 3)
+	for _, m := range rest(old) {
+		if method(m) == "" {
+			t.Errorf("the old connection got the answer too: %s", m)
+		}
+	}
+}
+
+// One message may be as large as the limit of a message allows, on a stream
+// as well as alone.
+func TestLargeAnswerOnAStream(t *testing.T) {
+	peer := mcptest.NewHTTP(t, mcptest.HTTPOptions{})
+	c := newCrib(t, cribOptions{}, httpServer("fake", peer.URL))
+	cl := c.enter("fake")
+	cl.Post(wire.Legacy, "tools/list", "")
+	large := []byte(`"result":{"resultType":"complete","content":[{"type":"text","text":"` + strings.Repeat("y", 6<<20) + `"}]}`)
+	peer.Script(flood(1, string(large[len(`"result":`):])))
+	for era, conn := range map[wire.Era]net.Conn{
+		wire.Legacy: rawPost(t, cl, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":`+callOf("big", "{}")+`}`),
+		wire.Modern: rawModern(t, cl, "big", "{}"),
+	} {
+		rs, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", era, err)
+		}
+		got, err := io.ReadAll(rs.Body)
+		if err != nil || rs.Header.Get("Content-Type") != "text/event-stream" || !bytes.Contains(got, large) {
+			t.Errorf("%s: HTTP %d, %d bytes, %v", era, rs.StatusCode, len(got), err)
+		}
+	}
 }

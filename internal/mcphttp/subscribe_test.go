@@ -355,3 +355,45 @@ func TestListenEndsWithItsClient(t *testing.T) {
 	}
 	mcptest.Eventually(t, "the end of the subscriptions", func() bool { return cribGoroutines() <= before })
 }
+
+// Who leaves and comes back at once is told again: the two messages to the
+// server do not overtake each other.
+func TestSubscribeAgainAtOnce(t *testing.T) {
+	peer := legacyPeer(t)
+	c := newCrib(t, cribOptions{}, httpServer("fake", peer.URL))
+	cl := c.enter("fake")
+	standing := cl.Get()
+	defer standing.Close()
+	for n := range 30 {
+		uri := fmt.Sprintf("text://%d", n)
+		cl.Post(wire.Legacy, "resources/subscribe", `{"uri":"`+uri+`"}`)
+		cl.Post(wire.Legacy, "resources/unsubscribe", `{"uri":"`+uri+`"}`)
+		cl.Post(wire.Legacy, "resources/subscribe", `{"uri":"`+uri+`"}`)
+	}
+	for n := range 30 {
+		cl.Post(wire.Legacy, "tools/call", callOf("touch", fmt.Sprintf(`{"uri":"text://%d"}`, n)))
+	}
+	for n := range 30 {
+		uri := fmt.Sprintf("text://%d", n)
+		if got, _ := wire.GetText(wire.Get([]byte(nextOf(standing, resourceUpdated).Data), "params"), "uri"); got != uri {
+			t.Fatalf("told of %s, want %s", got, uri)
+		}
+	}
+}
+
+// What a server cannot tell of is not acknowledged.
+func TestListenHonoursWhatTheServerCan(t *testing.T) {
+	mute := func(era string) *mcptest.HTTP {
+		return mcptest.NewHTTP(t, mcptest.HTTPOptions{Options: mcptest.Options{Era: era, Capabilities: `{"tools":{},"resources":{"listChanged":true}}`}})
+	}
+	c := newCrib(t, cribOptions{}, httpServer("old", mute(mcptest.EraLegacy).URL), httpServer("new", mute(mcptest.EraModern).URL))
+	c.dial("").Post(wire.Modern, "tools/list", "")
+	for _, server := range []string{"old", "new"} {
+		if _, ack := listenTo(t, c.dial(server), `1`, `{"resourceSubscriptions":["text://hello"]}`); strings.Contains(ack, "text://hello") {
+			t.Errorf("%s: %s", server, ack)
+		}
+		if _, ack := listenTo(t, c.dial(""), `1`, `{"resourceSubscriptions":["crib.`+server+`+text://hello"]}`); strings.Contains(ack, "text://hello") {
+			t.Errorf("%s on the aggregate: %s", server, ack)
+		}
+	}
+}
