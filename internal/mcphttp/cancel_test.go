@@ -281,6 +281,7 @@ func TestLegacyClientLeaves(t *testing.T) {
 // Whoever stops waiting says so: a call that took too long does not go on
 // unseen.
 func TestTimeoutCancels(t *testing.T) {
+	t.Parallel()
 	for _, era := range []string{mcptest.EraLegacy, mcptest.EraModern} {
 		for name, server := range recorders(t, era, func(d *servers.Definition) { d.Timeout = 400 * time.Millisecond }) {
 			for _, client := range []wire.Era{wire.Legacy, wire.Modern} {
@@ -307,13 +308,14 @@ func TestTimeoutCancels(t *testing.T) {
 
 // Progress shows that work is done, and gives a call more time.
 func TestProgressGivesTime(t *testing.T) {
+	t.Parallel()
 	peer := mcptest.NewHTTP(t, mcptest.HTTPOptions{})
-	c := newCrib(t, cribOptions{}, httpServer("fake", peer.URL, func(d *servers.Definition) { d.Timeout = 400 * time.Millisecond }))
+	c := newCrib(t, cribOptions{}, httpServer("fake", peer.URL, func(d *servers.Definition) { d.Timeout = 600 * time.Millisecond }))
 	pour := make(chan struct{})
 	peer.Script(paced(pour, 12))
 	done := make(chan *mcptest.Reply, 1)
 	go func() { done <- c.dial("fake").Post(wire.Modern, "tools/call", callOf("big", "{}", token("1"))) }()
-	beat := time.NewTicker(100 * time.Millisecond) // 1.2 s in all, three times the limit
+	beat := time.NewTicker(100 * time.Millisecond) // 1.2 s in all, twice the limit
 	defer beat.Stop()
 	for range 12 {
 		<-beat.C

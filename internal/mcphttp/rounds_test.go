@@ -261,6 +261,9 @@ func TestRoundTripWithHalfOfIt(t *testing.T) {
 	} {
 		for _, name := range []string{"tools/call", "prompts/get", "resources/read"} {
 			for _, endpoint := range []string{"", "fake"} {
+				if tc.name == "a large state" && (name != "tools/call" || endpoint == "") {
+					continue
+				}
 				t.Run(fmt.Sprintf("%s, %s of %q", tc.name, name, endpoint), func(t *testing.T) {
 					peer := modernPeer(t)
 					peer.Script(inputRequired(name, tc.members, `{"resultType":"complete","content":[],"messages":[],"contents":[]}`))

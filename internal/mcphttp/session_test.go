@@ -270,6 +270,7 @@ func TestIdleSessionsEnd(t *testing.T) {
 
 // A session in use does not end, however long its one call takes.
 func TestBusySessionStays(t *testing.T) {
+	t.Parallel()
 	peer := legacyPeer(t)
 	c := newCrib(t, cribOptions{idle: 400 * time.Millisecond}, httpServer("fake", peer.URL))
 	cl := c.enter("fake")

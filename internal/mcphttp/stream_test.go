@@ -299,6 +299,7 @@ func flood(events int, answer string) mcptest.Script {
 // A client that does not read loses the stream it does not read, and nothing
 // else.
 func TestSlowReaderLosesOnlyItsStream(t *testing.T) {
+	t.Parallel()
 	peer := mcptest.NewHTTP(t, mcptest.HTTPOptions{})
 	c := newCrib(t, cribOptions{}, httpServer("fake", peer.URL))
 	cl := c.enter("fake")
@@ -413,11 +414,12 @@ func TestNewConnectionTakesOver(t *testing.T) {
 // One message may be as large as the limit of a message allows, on a stream
 // as well as alone.
 func TestLargeAnswerOnAStream(t *testing.T) {
+	t.Parallel()
 	peer := mcptest.NewHTTP(t, mcptest.HTTPOptions{})
 	c := newCrib(t, cribOptions{}, httpServer("fake", peer.URL))
 	cl := c.enter("fake")
 	cl.Post(wire.Legacy, "tools/list", "")
-	large := []byte(`"result":{"resultType":"complete","content":[{"type":"text","text":"` + strings.Repeat("y", 6<<20) + `"}]}`)
+	large := []byte(`"result":{"resultType":"complete","content":[{"type":"text","text":"` + strings.Repeat("y", 5<<20) + `"}]}`)
 	peer.Script(flood(1, string(large[len(`"result":`):])))
 	for era, conn := range map[wire.Era]net.Conn{
 		wire.Legacy: rawPost(t, cl, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":`+callOf("big", "{}")+`}`),

@@ -118,6 +118,7 @@ const unrest = 300 * time.Millisecond
 // Changes that come together are told together, each kind once, and to each
 // listener only what it asked for.
 func TestListChangesAreJoined(t *testing.T) {
+	t.Parallel()
 	peer := legacyPeer(t)
 	c := newCrib(t, cribOptions{}, httpServer("still", peer.URL))
 	standing := c.enter("")
