@@ -305,7 +305,7 @@ func TestSlowReaderLosesOnlyItsStream(t *testing.T) {
 	cl := c.enter("fake")
 	cl.Post(wire.Legacy, "tools/list", "")
 	flooded := make(chan struct{})
-	pour := flood(24<<20/(64<<10), `{"content":[]}`)
+	pour := flood(16<<20/(64<<10), `{"content":[]}`)
 	peer.Script(func(w http.ResponseWriter, r *http.Request, body []byte) bool {
 		taken := pour(w, r, body)
 		if taken {
@@ -355,6 +355,10 @@ func rawSend(t *testing.T, cl *mcptest.Client, body string, header map[string]st
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
+	// A buffer that does not grow: what is not read stays with the crib.
+	if err := conn.(*net.TCPConn).SetReadBuffer(256 << 10); err != nil {
+		t.Fatal(err)
+	}
 	if err := rq.Write(conn); err != nil {
 		t.Fatal(err)
 	}
