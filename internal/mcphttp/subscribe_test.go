@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -397,4 +398,26 @@ func TestListenHonoursWhatTheServerCan(t *testing.T) {
 			t.Errorf("%s on the aggregate: %s", server, ack)
 		}
 	}
+}
+
+// A list that changes while the crib exchanges its own subscription for
+// another one is told of all the same.
+func TestNoChangeIsMissedBetweenSubscriptions(t *testing.T) {
+	peer := modernPeer(t)
+	c := newCrib(t, cribOptions{}, httpServer("fake", peer.URL))
+	s, _ := listenTo(t, c.dial("fake"), `1`, `{"toolsListChanged":true}`)
+	c.dial("fake").Post(wire.Modern, "tools/list", "")
+	peer.WaitFor("subscriptions/listen", 1)
+	var once sync.Once
+	peer.Script(func(_ http.ResponseWriter, _ *http.Request, body []byte) bool {
+		if method(string(body)) == "subscriptions/listen" && strings.Contains(string(body), "text://hello") {
+			once.Do(func() { changedTools(peer, "between") })
+		}
+		return false
+	})
+	listenTo(t, c.dial("fake"), `2`, `{"resourceSubscriptions":["text://hello"]}`)
+	mcptest.Eventually(t, "the new list", func() bool {
+		return strings.Contains(c.dial("fake").Post(wire.Modern, "tools/list", "").Result(), `"between"`)
+	})
+	nextOf(s, toolsChanged)
 }
