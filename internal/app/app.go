@@ -60,6 +60,7 @@ type App struct {
 	cat     *catalog.Catalog
 	gw      *gateway.Gateway
 	door    *mcphttp.Door
+	guarded atomic.Pointer[http.Handler] // the door behind the checks that are configured now
 	front   net.Listener
 	op      net.Listener
 	current atomic.Pointer[state]
@@ -97,7 +98,7 @@ func New(o Options) (_ *App, err error) {
 	if err := a.openState(st); err != nil {
 		return nil, err
 	}
-	if err := a.build(); err != nil {
+	if err := a.build(st); err != nil {
 		return nil, err
 	}
 	if err := a.listen(st); err != nil {
@@ -165,7 +166,7 @@ func (a *App) ensureLocalToken() error {
 	return a.folder.SaveLocalToken(text)
 }
 
-func (a *App) build() error {
+func (a *App) build(st *state) error {
 	sealer, err := bridge.NewSealer()
 	if err != nil {
 		return err
@@ -180,8 +181,19 @@ func (a *App) build() error {
 			Log: a.log, Redact: a.redactor.RedactString, Environ: a.opts.Environ, Version: a.opts.Version,
 		},
 	})
-	a.gw, err = gateway.New(gateway.Options{Catalog: a.cat, Sealer: sealer, Version: a.opts.Version, Log: a.log})
-	return err
+	a.gw, err = gateway.New(gateway.Options{Catalog: a.cat, Sealer: sealer, Version: a.opts.Version, Log: a.log, Redact: a.redactor.RedactString})
+	if err != nil {
+		return err
+	}
+	if a.door, err = mcphttp.New(mcphttp.Options{Gateway: a.gw, Auth: a.auth, Log: a.log}); err != nil {
+		return err
+	}
+	guarded, err := a.guard(st)
+	if err != nil {
+		return err
+	}
+	a.guarded.Store(&guarded)
+	return nil
 }
 
 // credentials resolves the secrets of a definition, at connect time. The
@@ -253,6 +265,12 @@ func (a *App) Reload() error {
 		a.log.Error("reload refused; what was loaded before stays", "err", err)
 		return err
 	}
+	guarded, err := a.guard(st)
+	if err != nil {
+		return err
+	}
+	a.auth.SetAnonymous(st.config.Anonymous)
+	a.guarded.Store(&guarded)
 	a.current.Store(st)
 	a.cat.Apply(st.set.All())
 	a.log.Info("reloaded", "servers", len(st.set.All()))
@@ -260,20 +278,15 @@ func (a *App) Reload() error {
 }
 
 // Run serves until ctx ends, then lets open requests finish for Drain.
-func (a *App) Run(ctx context.Context) error {
+func (a *App) Run(ctx context.Context) (err error) {
 	defer a.release()
-	handler, err := a.handler()
-	if err != nil {
-		return err
-	}
-	front, op := web.Server(handler, a.log), a.operatorServer()
+	front, op := web.Server(a.handler(), a.log), a.operatorServer()
 	failed := make(chan error, 2)
 	go func() { failed <- serve(front, a.front) }()
 	go func() { failed <- serve(op, a.op) }()
 	a.log.Info("serving", "address", a.Addr(), "servers", len(a.cat.Servers()))
 	select {
 	case <-ctx.Done():
-		err = nil
 	case err = <-failed:
 		failed <- nil // its slot, for the wait below
 	}
@@ -301,13 +314,26 @@ func (a *App) stop(front, op *http.Server) {
 	ctx, cancel := context.WithTimeout(context.Background(), drain)
 	defer cancel()
 	a.gw.Drain()
-	if err := front.Shutdown(ctx); err != nil {
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		a.door.Wait() // what goes on without its client has an end of its own
+	}()
+	err := front.Shutdown(ctx)
+	if err == nil {
+		select {
+		case <-finished:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	if err != nil {
 		a.log.Warn("requests were cut because they did not end in time", "limit", drain)
 		front.Close() //nolint:errcheck // nothing is left to be done about it
 	}
 	op.Close() //nolint:errcheck // likewise
 	a.gw.Close()
-	a.door.Wait()
+	<-finished
 }
 
 // release gives back everything that New took.
@@ -333,24 +359,25 @@ func (a *App) release() {
 }
 
 // handler is everything that clients reach.
-func (a *App) handler() (http.Handler, error) {
-	cfg := a.current.Load().config
-	door, err := mcphttp.New(mcphttp.Options{Gateway: a.gw, Auth: a.auth, Log: a.log})
-	if err != nil {
-		return nil, err
-	}
-	guard, err := web.Guard(web.Options{AllowedHosts: cfg.AllowedHosts, AllowedOrigins: cfg.AllowedOrigins})
+func (a *App) handler() http.Handler {
+	return web.Recover(a.log)(web.SecurityHeaders(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		(*a.guarded.Load()).ServeHTTP(w, r)
+	})))
+}
+
+// guard puts the configured checks before the door.
+func (a *App) guard(st *state) (http.Handler, error) {
+	guard, err := web.Guard(web.Options{AllowedHosts: st.config.AllowedHosts, AllowedOrigins: st.config.AllowedOrigins})
 	if err != nil {
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	a.door = door
-	mux.Handle("/v1/", door)
+	mux.Handle("/v1/", a.door)
 	for _, path := range []string{"GET /healthz", "GET /readyz"} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			w.Write([]byte("ok\n")) //nolint:errcheck // a client that is gone needs no answer
 		})
 	}
-	return web.Recover(a.log)(web.SecurityHeaders(guard(mux))), nil
+	return guard(mux), nil
 }

@@ -70,7 +70,7 @@ type Options struct {
 // Registry tells callers apart by their tokens. It is safe for concurrent use.
 type Registry struct {
 	store     Store
-	anonymous bool
+	anonymous atomic.Bool
 	now       func() time.Time
 
 	mu      sync.Mutex // orders changes of the store with those of current
@@ -99,7 +99,8 @@ func New(o Options) (*Registry, error) {
 	if o.Store == nil {
 		return nil, crib.Errorf(crib.Internal, "auth: no store")
 	}
-	r := &Registry{store: o.Store, anonymous: o.Anonymous, now: o.Now}
+	r := &Registry{store: o.Store, now: o.Now}
+	r.anonymous.Store(o.Anonymous)
 	if r.now == nil {
 		r.now = time.Now
 	}
@@ -108,6 +109,9 @@ func New(o Options) (*Registry, error) {
 	}
 	return r, nil
 }
+
+// SetAnonymous lets callers of this machine in without a token, or no longer.
+func (r *Registry) SetAnonymous(on bool) { r.anonymous.Store(on) }
 
 // Reload reads the store again, after another process changed it. On an error
 // the tokens known before stay valid.
@@ -226,7 +230,7 @@ func (r *Registry) Identify(req *http.Request) (crib.Principal, error) {
 		return crib.Principal{}, refuse(invalidRequest, "the request has more than one Authorization header; send one")
 	case len(sent) == 1:
 		return known.bearer(sent[0])
-	case !r.anonymous:
+	case !r.anonymous.Load():
 		return crib.Principal{}, refuse(noCredential, "%s", known.howToEnter())
 	case !fromHere(req):
 		return crib.Principal{}, refuse(noCredential, "callers from another machine need a token, even where auth.anonymous is on; %s", addClient)

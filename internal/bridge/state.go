@@ -19,7 +19,7 @@ import (
 const (
 	RoundTime = 10 * time.Minute // for the client to come back
 	MaxRounds = 16               // of one call
-	maxState  = 1 << 20          // bytes of a state that a client sends
+	maxState  = 4 << 20          // bytes of a state that a client sends
 )
 
 // State is what the crib must know again when a client retries a request with

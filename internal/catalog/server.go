@@ -3,6 +3,7 @@ package catalog
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -91,9 +92,12 @@ func (s *Server) Up() *upstream.Server { return s.up }
 
 // redefine exchanges a definition that reaches the server in the same way.
 func (s *Server) redefine(def *servers.Definition) {
-	s.def.Store(def)
+	old := s.def.Swap(def)
 	s.mu.Lock()
 	var changed []Kind
+	if !slices.Equal(old.Gates, def.Gates) {
+		changed = append(changed, Tools) // who may call what is another thing now
+	}
 	for _, kn := range s.known {
 		for k, l := range kn.lists {
 			if l == nil {
@@ -212,6 +216,9 @@ func (s *Server) List(ctx context.Context, want upstream.Want, k Kind) (Listed, 
 	if l := s.list(want.Era, k); l != nil {
 		out.List, out.Stale = l, f.err != nil
 		return out, nil
+	}
+	if f.err == nil {
+		f.err = crib.Errorf(crib.Unavailable, "server %s gave no list", s.Name())
 	}
 	return out, f.err
 }

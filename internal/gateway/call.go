@@ -22,11 +22,11 @@ func (g *Gateway) call(ctx context.Context, req *Request, sink Sink) Answer {
 	began := time.Now()
 	t, err := g.findTool(ctx, req)
 	if err != nil {
-		return refuseCall(req, err)
+		return g.refuseCall(req, err)
 	}
 	if d := decide(req.Principal, t.server, t.name, t.server.Def().Offers(t.name)); !d.Allowed() {
 		g.log.Info("call refused", "principal", req.Principal.String(), "address", t.address().String(), "reason", d.Reason)
-		return notAllowed(req, t, d)
+		return g.notAllowed(req, t, d)
 	}
 	if req.Era == wire.Modern && req.Header != nil && !req.Unmirrored {
 		if err := wire.CheckParams(req.Header, t.params, req.Message.Params.Arguments.In(req.Message.Body)); err != nil {
@@ -39,7 +39,7 @@ func (g *Gateway) call(ctx context.Context, req *Request, sink Sink) Answer {
 	reply, err := g.send(ctx, req, t, sink)
 	g.record(req, t, reply, err, time.Since(began))
 	if err != nil {
-		return toolError(req, err)
+		return g.toolError(req, err)
 	}
 	return g.answer(req, t, reply)
 }
@@ -229,7 +229,7 @@ func (g *Gateway) answer(req *Request, t *target, reply *upstream.Reply) Answer 
 	if asksForInput(result) {
 		asked, err := g.inputRequired(req, t, result)
 		if err != nil {
-			return trouble(req, err)
+			return g.trouble(req, err)
 		}
 		out.Body = withID(req.id(), m, wire.Edit{At: m.Result, With: asked})
 		return out
@@ -305,16 +305,16 @@ func statusFor(req *Request, reply *upstream.Reply) int {
 
 // trouble answers a request that could not be carried, in the form that its
 // method gives such answers.
-func trouble(req *Request, err error) Answer {
+func (g *Gateway) trouble(req *Request, err error) Answer {
 	if req.Message.Method == "tools/call" {
-		return toolError(req, err)
+		return g.toolError(req, err)
 	}
-	return failure(req, err)
+	return g.failure(req, err)
 }
 
 // toolError tells the model why its call brought no result. A server in
 // trouble is a tool's error, never the end of the conversation.
-func toolError(req *Request, err error) Answer {
+func (g *Gateway) toolError(req *Request, err error) Answer {
 	if code := crib.CodeOf(err); code == crib.Cancelled || errors.Is(err, context.Canceled) {
 		return refuse(req, wire.CodeInternal, crib.SafeText(err), 0)
 	}
@@ -322,25 +322,25 @@ func toolError(req *Request, err error) Answer {
 	if req.Era == wire.Modern {
 		kind = `"resultType":"complete",`
 	}
-	result := slices.Concat([]byte(`{`+kind+`"content":[{"type":"text","text":`), wire.Quote(crib.SafeText(err)),
+	result := slices.Concat([]byte(`{`+kind+`"content":[{"type":"text","text":`), wire.Quote(g.redact(crib.SafeText(err))),
 		[]byte(`}],"isError":true,"_meta":{"io.toolcrib/code":`), wire.Quote(string(crib.CodeOf(err))), []byte("}}"))
 	return Answer{Body: wire.ResultBody(req.id(), result)}
 }
 
 // refuseCall answers a call whose tool was not found.
-func refuseCall(req *Request, err error) Answer {
+func (g *Gateway) refuseCall(req *Request, err error) Answer {
 	switch crib.CodeOf(err) {
 	case crib.NotFound, crib.Invalid:
 		return refuse(req, wire.CodeInvalidParams, crib.SafeText(err), 0)
 	}
-	return toolError(req, err)
+	return g.toolError(req, err)
 }
 
 // notAllowed answers a call that was refused. A tool that is denied looks as
 // if there were none.
-func notAllowed(req *Request, t *target, d crib.Decision) Answer {
+func (g *Gateway) notAllowed(req *Request, t *target, d crib.Decision) Answer {
 	if d.Effect == crib.Ask {
-		return toolError(req, crib.Errorf(crib.Denied, "%s needs the approval of a person for each call, which this crib cannot ask for; an owner may set its gate to allow", t.address()))
+		return g.toolError(req, crib.Errorf(crib.Denied, "%s needs the approval of a person for each call, which this crib cannot ask for; an owner may set its gate to allow", t.address()))
 	}
 	public, _ := req.Message.Params.Name.Text(req.Message.Body)
 	return refuse(req, wire.CodeInvalidParams, "Unknown tool: "+public, 0)

@@ -35,8 +35,9 @@ type Options struct {
 	Sealer      *bridge.Sealer
 	Version     string // of the crib
 	Log         *slog.Logger
-	SessionIdle time.Duration // 0 is SessionIdle
-	MaxSessions int           // 0 is MaxSessions
+	Redact      func(string) string // hides secrets in errors; nil leaves text as it is
+	SessionIdle time.Duration       // 0 is SessionIdle
+	MaxSessions int                 // 0 is MaxSessions
 }
 
 // Gateway carries the requests of all clients.
@@ -45,6 +46,7 @@ type Gateway struct {
 	sealer   *bridge.Sealer
 	version  string
 	log      *slog.Logger
+	redact   func(string) string
 	sessions sessions
 	news     news
 	levels   logLevels
@@ -69,7 +71,10 @@ func New(o Options) (*Gateway, error) {
 	if o.MaxSessions == 0 {
 		o.MaxSessions = MaxSessions
 	}
-	g := &Gateway{cat: o.Catalog, sealer: o.Sealer, version: o.Version, log: o.Log}
+	if o.Redact == nil {
+		o.Redact = func(s string) string { return s }
+	}
+	g := &Gateway{cat: o.Catalog, sealer: o.Sealer, version: o.Version, log: o.Log, redact: o.Redact}
 	g.life, g.end = context.WithCancel(context.Background())
 	g.open, g.drain = context.WithCancel(g.life)
 	g.sessions.init(o.SessionIdle, o.MaxSessions)
@@ -280,7 +285,7 @@ func methodNotFound(req *Request) Answer {
 
 // failure is the answer to a request other than a call that could not be
 // carried.
-func failure(req *Request, err error) Answer {
+func (g *Gateway) failure(req *Request, err error) Answer {
 	code := crib.CodeOf(err)
 	rpc := wire.CodeInternal
 	switch {
@@ -292,5 +297,5 @@ func failure(req *Request, err error) Answer {
 		rpc = wire.CodeMethodNotFound
 	}
 	data := append([]byte(`{"io.toolcrib/code":`), wire.Quote(string(code))...)
-	return Answer{Body: wire.ErrorBody(req.id(), rpc, crib.SafeText(err), append(data, '}'))}
+	return Answer{Body: wire.ErrorBody(req.id(), rpc, g.redact(crib.SafeText(err)), append(data, '}'))}
 }

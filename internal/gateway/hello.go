@@ -29,7 +29,7 @@ func (g *Gateway) discover(ctx context.Context, req *Request) Answer {
 	}
 	h, err := g.serverHello(ctx, req)
 	if err != nil {
-		return failure(req, err)
+		return g.failure(req, err)
 	}
 	return Answer{Body: wire.ResultBody(req.id(), bridge.DiscoverResult(h))}
 }
@@ -44,7 +44,7 @@ func (g *Gateway) Initialize(ctx context.Context, req *Request, outlet Outlet) (
 	}
 	if !req.aggregate() {
 		if _, err := g.cat.Server(req.Server); err != nil {
-			return nil, failure(req, err)
+			return nil, g.failure(req, err)
 		}
 	}
 	s := newSession(req, wire.NegotiateLegacy(asked), outlet)
@@ -52,7 +52,7 @@ func (g *Gateway) Initialize(ctx context.Context, req *Request, outlet Outlet) (
 	result, err := g.initializeResult(ctx, req)
 	if err != nil || ctx.Err() != nil {
 		g.endSession(s) // the client left: nobody else would end what was begun for it
-		return nil, failure(req, err)
+		return nil, g.failure(req, err)
 	}
 	for _, old := range g.sessions.add(s) {
 		g.endSession(old)
@@ -144,15 +144,15 @@ func (g *Gateway) subscribe(ctx context.Context, req *Request) Answer {
 	}
 	t, err := g.findResource(ctx, req, uri)
 	if err != nil {
-		return failure(req, err)
+		return g.failure(req, err)
 	}
 	stop, err := t.server.SubscribeResource(ctx, g.want(req, t.server), t.name)
 	if err != nil {
-		return failure(req, err)
+		return g.failure(req, err)
 	}
 	if !req.Session.subscribed(uri, interest{t.server.Name(), t.name}, stop) {
 		stop()
-		return failure(req, crib.Errorf(crib.Busy, "a client is told of at most %d resources", MaxSubscribed))
+		return g.failure(req, crib.Errorf(crib.Busy, "a client is told of at most %d resources", MaxSubscribed))
 	}
 	return Answer{Body: wire.ResultBody(req.id(), []byte("{}"))}
 }

@@ -95,7 +95,7 @@ func (g *Gateway) setLevel(ctx context.Context, req *Request) Answer {
 	if !req.aggregate() {
 		srv, err := g.cat.Server(req.Server)
 		if err != nil {
-			return failure(req, err)
+			return g.failure(req, err)
 		}
 		if h := srv.Hello(req.Era); h != nil && wire.Get(h.Capabilities(), "logging") == nil {
 			return methodNotFound(req)

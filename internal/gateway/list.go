@@ -23,11 +23,11 @@ func (g *Gateway) list(ctx context.Context, req *Request, k catalog.Kind) Answer
 	}
 	srv, err := g.cat.Server(req.Server)
 	if err != nil {
-		return failure(req, err)
+		return g.failure(req, err)
 	}
 	got, err := srv.List(ctx, g.want(req, srv), k)
 	if err != nil {
-		return failure(req, err)
+		return g.failure(req, err)
 	}
 	return Answer{Body: wire.ResultBody(req.id(), g.listOne(req, got, k))}
 }

@@ -189,7 +189,7 @@ func (g *Gateway) listen(ctx context.Context, req *Request, sink Sink) Answer {
 	}
 	if !req.aggregate() {
 		if _, err := g.cat.Server(req.Server); err != nil {
-			return failure(req, err)
+			return g.failure(req, err)
 		}
 	}
 	s := &subscription{principal: req.Principal, server: req.Server, id: req.id(), resources: make(map[interest]string), sink: sink}

@@ -17,14 +17,14 @@ import (
 func (g *Gateway) relay(ctx context.Context, req *Request, sink Sink) Answer {
 	t, err := g.find(ctx, req)
 	if err != nil {
-		return failure(req, err)
+		return g.failure(req, err)
 	}
 	if err := g.resume(req, t); err != nil {
-		return failure(req, err)
+		return g.failure(req, err)
 	}
 	reply, err := g.send(ctx, req, t, sink)
 	if err != nil {
-		return failure(req, err)
+		return g.failure(req, err)
 	}
 	return g.answer(req, t, reply)
 }
@@ -114,7 +114,7 @@ func (g *Gateway) vendor(ctx context.Context, req *Request, sink Sink) Answer {
 	}
 	srv, err := g.cat.Server(req.Server)
 	if err != nil {
-		return failure(req, err)
+		return g.failure(req, err)
 	}
 	method := req.Message.Method
 	tasks := strings.HasPrefix(method, "tasks/")
@@ -123,7 +123,7 @@ func (g *Gateway) vendor(ctx context.Context, req *Request, sink Sink) Answer {
 	}
 	if !tasks {
 		if d := decide(req.Principal, srv, method, true); !d.Allowed() {
-			return failure(req, crib.Errorf(crib.Denied, "%s is not allowed: %s", method, d.Reason))
+			return g.failure(req, crib.Errorf(crib.Denied, "%s is not allowed: %s", method, d.Reason))
 		}
 	}
 	began := time.Now()
@@ -133,7 +133,7 @@ func (g *Gateway) vendor(ctx context.Context, req *Request, sink Sink) Answer {
 	}
 	leg, err := srv.Up().Leg(ctx, g.want(req, srv))
 	if err != nil {
-		return failure(req, err)
+		return g.failure(req, err)
 	}
 	if tasks && bridge.Crossing(req.Era, leg.Hello().Era) {
 		return methodNotFound(req)
@@ -142,7 +142,7 @@ func (g *Gateway) vendor(ctx context.Context, req *Request, sink Sink) Answer {
 	t.name = method
 	g.record(req, t, reply, err, time.Since(began))
 	if err != nil {
-		return failure(req, err)
+		return g.failure(req, err)
 	}
 	return g.answer(req, t, reply)
 }

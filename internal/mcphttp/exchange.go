@@ -21,6 +21,7 @@ type exchange struct {
 	cut func()
 	// detached requests go on without their client.
 	detached *sync.WaitGroup
+	panicked func(p any) gateway.Answer
 
 	mu       sync.Mutex // guards stream, answered
 	stream   *stream
@@ -64,7 +65,15 @@ func (x *exchange) run(handle func() gateway.Answer) {
 	x.cut = func() { close(cut) }
 	x.detached.Go(func() {
 		defer close(done)
-		x.answer(handle)
+		x.answer(func() (a gateway.Answer) {
+			// The handler's own recovery does not reach here.
+			defer func() {
+				if p := recover(); p != nil {
+					a = x.panicked(p)
+				}
+			}()
+			return handle()
+		})
 	})
 	select {
 	case <-done:
@@ -97,6 +106,9 @@ func writeAnswer(w http.ResponseWriter, a gateway.Answer) {
 	if a.Status == 0 {
 		a.Status = http.StatusOK
 	}
+	rc := http.NewResponseController(w)
+	rc.SetWriteDeadline(time.Now().Add(writeLimit)) //nolint:errcheck // a writer without deadlines has none to miss
 	w.WriteHeader(a.Status)
-	w.Write(a.Body) //nolint:errcheck // a client that is gone needs no answer
+	w.Write(a.Body)                  //nolint:errcheck // a client that is gone needs no answer
+	rc.SetWriteDeadline(time.Time{}) //nolint:errcheck // likewise
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -223,6 +224,11 @@ func (d *Door) legacy(w http.ResponseWriter, r *http.Request, req *gateway.Reque
 		w.WriteHeader(http.StatusAccepted)
 	default:
 		x := d.legacyExchange(w, r, s)
+		x.panicked = func(p any) gateway.Answer {
+			d.log.Error("a request met a fault", "method", req.Message.Method, "panic", p, "stack", string(debug.Stack()))
+			return gateway.Answer{Status: http.StatusInternalServerError,
+				Body: wire.ErrorBody(req.Message.ID.In(req.Message.Body), wire.CodeInternal, "the crib met an internal fault; its log says which", nil)}
+		}
 		x.run(func() gateway.Answer { return d.gw.Handle(r.Context(), req, x) })
 	}
 }

@@ -126,7 +126,7 @@ var faults = []fault{
 	{"204", answered(204, "", ""), "", crib.Unknown, notKnown},
 	{"301", answered(301, "", ""), "", crib.Unavailable, "redirect"},
 	{"302", answered(302, "", ""), "", crib.Unavailable, "redirect"},
-	{"303", answered(303, "", ""), "", crib.Unavailable, "redirect"},
+	{"303", answered(303, "", ""), "", crib.Unknown, "303"}, // it is what follows a POST that was done
 	{"307", answered(307, "", ""), "", crib.Unavailable, "redirect"},
 	{"308", answered(308, "", ""), "", crib.Unavailable, "redirect"},
 	{"400 text", answered(400, "text/plain", "no"), "", crib.Unavailable, "HTTP 400"},

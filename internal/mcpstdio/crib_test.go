@@ -70,11 +70,7 @@ func (c *realCrib) start() error {
 			return err
 		}
 	}
-	key, err := folder.SealingKey()
-	if err != nil {
-		return err
-	}
-	sealer, err := bridge.NewSealer(key[:])
+	sealer, err := bridge.NewSealer()
 	if err != nil {
 		return err
 	}

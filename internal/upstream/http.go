@@ -381,19 +381,22 @@ func (l *httpLeg) mine(c *call, m wire.Message) bool {
 	return string(m.ID.In(m.Body)) == fmt.Sprint(c.id)
 }
 
+// statusClosed is what some proxies answer when a connection ended behind them.
+const statusClosed = 499
+
 // strange is the error for a response that is no JSON-RPC answer. The body is
 // not shown: it may repeat a credential.
 func (l *httpLeg) strange(c *call, resp *http.Response, kind string) error {
 	name := l.spec.Name
 	switch code := resp.StatusCode; {
-	case code >= 300 && code < 400:
+	case code >= 300 && code < 400 && code != http.StatusSeeOther:
 		return unavailable(name, "answered with a redirect (HTTP %d), which is not followed; put the final URL on its page", code)
 	case code == http.StatusTooManyRequests:
 		if after := resp.Header.Get("Retry-After"); after != "" {
 			return unavailable(name, "asks to wait (HTTP 429, Retry-After: %s)", after)
 		}
 		return unavailable(name, "asks to wait (HTTP 429)")
-	case code >= 400 && code < 500:
+	case code >= 400 && code < 500 && code != http.StatusRequestTimeout && code != statusClosed:
 		l.Retire() // likewise
 		return &statusError{code, unavailable(name, "answered HTTP %d without a JSON-RPC message", code)}
 	}

@@ -17,9 +17,10 @@ type inflight struct {
 	next  atomic.Int64
 	mu    sync.Mutex // guards all below
 	calls map[int64]*call
-	busy  int           // calls that have an end of their own
-	quiet chan struct{} // closed when busy is 0, while somebody waits for that
-	err   error         // why the leg ended; set once
+	asked map[string]*call // by the raw id of a question of the server's: the request that made it ask
+	busy  int              // calls that have an end of their own
+	quiet chan struct{}    // closed when busy is 0, while somebody waits for that
+	err   error            // why the leg ended; set once
 }
 
 // call is one open request.
@@ -62,6 +63,11 @@ func (f *inflight) remove(c *call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.calls, c.id)
+	for id, by := range f.asked {
+		if by == c {
+			delete(f.asked, id)
+		}
+	}
 	if !c.out.Forever {
 		f.busy--
 	}
@@ -210,6 +216,10 @@ func (f *inflight) route(m wire.Message, proven *call, answer func([]byte)) bool
 		}
 	case strings.HasSuffix(m.Method, "/list_changed") || m.Method == "notifications/resources/updated":
 		return false // about the server, whatever stream it came on
+	case m.Method == "notifications/cancelled":
+		if asker := f.asker(m.Params.RequestID.In(m.Body)); asker != nil {
+			c = asker
+		}
 	case c != nil:
 	case m.Kind == wire.RequestKind || m.Method == "notifications/message" || m.Method == "notifications/elicitation/complete":
 		c = f.sole()
@@ -219,9 +229,28 @@ func (f *inflight) route(m wire.Message, proven *call, answer func([]byte)) bool
 	}
 	c.touch()
 	if m.Kind == wire.RequestKind {
+		f.note(m, c)
 		c.l.Request(m, answer)
 		return true
 	}
 	c.l.Notification(m)
 	return true
+}
+
+// note keeps which request made the server ask.
+func (f *inflight) note(m wire.Message, c *call) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.asked == nil {
+		f.asked = make(map[string]*call)
+	}
+	f.asked[string(m.ID.In(m.Body))] = c
+}
+
+// asker returns the request because of which the server asked, nil if it did
+// not ask under this id.
+func (f *inflight) asker(id []byte) *call {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.asked[string(id)]
 }

@@ -218,6 +218,7 @@ func (l *httpLeg) initialize(ctx context.Context) error {
 		return err
 	}
 	l.hello.Store(hello)
+	l.retired.Store(false) // what the server refused before told of its era only
 	if err := l.Notify(ctx, []byte(initialized)); err != nil {
 		return err
 	}

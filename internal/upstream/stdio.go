@@ -70,7 +70,9 @@ func (l *stdioLeg) Retired() bool          { return l.retired.Load() }
 
 // Close ends the process and everything it started.
 func (l *stdioLeg) Close() {
-	l.open.end(wasClosed)
+	if !l.ended() { // else how it ended is the better reason
+		l.open.end(wasClosed)
+	}
 	l.proc.Stop(context.Background()) //nolint:errcheck // the ladder ends with KILL
 	<-l.done
 	l.work.Wait()
@@ -109,7 +111,7 @@ func (l *stdioLeg) line(b []byte) {
 		return
 	}
 	if m.Kind == wire.RequestKind && m.Method == "ping" {
-		l.send(Decline(m)) //nolint:errcheck // a broken pipe ends the leg by itself
+		l.answer(Decline(m)) // not from here: a server that does not read must still be heard
 		return
 	}
 	if l.open.route(m, nil, l.answer) {
