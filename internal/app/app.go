@@ -119,6 +119,9 @@ func (a *App) load() (*state, error) {
 		return nil, err
 	}
 	set, more := servers.Load(cfg.Definitions())
+	for _, text := range stores.Warnings() {
+		a.log.Warn(text)
+	}
 	for _, f := range more {
 		a.log.Warn(f.String())
 	}
@@ -174,7 +177,8 @@ func (a *App) build(st *state) error {
 	a.cat = catalog.New(catalog.Options{
 		Store:   a.folder.Lists(),
 		Connect: a.credentials,
-		Fake:    a.opts.Load.Getenv("TOOLCRIB_PROVIDERS") == "fake",
+		Dir:     st.config.Workspace,
+		Fake:    a.opts.Load.Getenv(config.VarProviders) == config.FakeProviders,
 		Log:     a.log,
 		Other:   func(server, share string, m wire.Message) { a.gw.Told(server, share, m) },
 		Upstream: upstream.Options{

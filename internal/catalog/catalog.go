@@ -42,7 +42,8 @@ type Options struct {
 	// Other receives notifications of servers that are not about lists, with
 	// the name under which callers share the leg they came on.
 	Other func(server, share string, m wire.Message)
-	Fake  bool // every server is one echo tool, and nothing is connected to
+	Dir   string // where commands start; folders of definitions are relative to it
+	Fake  bool   // every server is one echo tool, and nothing is connected to
 	Log   *slog.Logger
 	// Budget and FirstWait shorten the waits of those names in tests.
 	Budget    time.Duration

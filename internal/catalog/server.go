@@ -3,8 +3,10 @@ package catalog
 import (
 	"bytes"
 	"context"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -70,7 +72,7 @@ func (c *Catalog) newServer(def *servers.Definition) *Server {
 		Name:    def.Name,
 		URL:     def.Transport.URL,
 		Command: def.Transport.Command,
-		Dir:     def.Transport.Dir,
+		Dir:     folder(c.opts.Dir, def.Transport.Dir),
 		Inherit: child.Inherit{None: def.Inherit.None, Names: def.Inherit.Names},
 		Era:     def.Era,
 		Timeout: def.Timeout,
@@ -79,6 +81,14 @@ func (c *Catalog) newServer(def *servers.Definition) *Server {
 		Eras:    eras,
 	}, opts)
 	return s
+}
+
+// folder is where a command starts: in dir, or in own below it.
+func folder(dir, own string) string {
+	if filepath.IsAbs(own) || own == "~" || strings.HasPrefix(own, "~/") {
+		return own
+	}
+	return filepath.Join(dir, own)
 }
 
 // Def is the server's definition.

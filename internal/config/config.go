@@ -142,6 +142,9 @@ func Load(o Options) (*Config, []page.Fault) {
 		l.file()
 	}
 	l.listen()
+	if v := o.Getenv(VarProviders); v != "" && v != FakeProviders {
+		l.fault(VarProviders, "%q is not known: set it to %s, or to nothing", v, FakeProviders)
+	}
 	return c, l.faults
 }
 

@@ -22,6 +22,9 @@ const (
 	VarData      = "TOOLCRIB_DATA"
 	VarListen    = "TOOLCRIB_LISTEN"
 	VarProviders = "TOOLCRIB_PROVIDERS"
+
+	// FakeProviders is the one value of VarProviders.
+	FakeProviders = "fake"
 )
 
 // fields are the keys of toolcrib.yaml.

@@ -175,11 +175,11 @@ func ReadBlock(d *Decoder, n Node, what string) Block {
 func CheckBlock(d *Decoder, n Node, at Place, b Block) {
 	for _, key := range []string{"env", "inherit"} {
 		if v, ok := n.Get(key); ok && b.Transport.IsHTTP() {
-			d.Errorf(v.At, "%s is for servers that are started by a command; this one is reached by URL", key)
+			d.Warnf(v.At, "%s has no effect: it is for servers that are started by a command, and this one is reached by URL", key)
 		}
 	}
 	if v, ok := n.Get("headers"); ok && !b.Transport.IsHTTP() {
-		d.Errorf(v.At, "headers are for servers that are reached by URL; give a command its secrets under env")
+		d.Warnf(v.At, "headers have no effect: they are for servers that are reached by URL; give a command its secrets under env")
 	}
 	if b.Transport.IsHTTP() {
 		warnUnencrypted(d, at, b)

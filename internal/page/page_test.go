@@ -206,9 +206,6 @@ func TestFaults(t *testing.T) {
 		{"transport: { http: 'https://h/m?api_key=0123456789abcdef01234567' }", "3:22", "in its query"},
 		{"transport: { http: 'https://h/${ env:X }' }", "3:22", "not expanded"},
 		// values
-		{ok + "headers: { A: B }", "4:14", "give a command its secrets under env"},
-		{web + "env: { A: B }", "4:10", "reached by URL"},
-		{web + "inherit: none", "4:12", "reached by URL"},
 		{web + "headers: [A]", "4:12", "a mapping of names to values"},
 		{web + "headers: { 'A B': C }", "4:14", "not the name of a header"},
 		{web + "headers: { Host: C }", "4:14", "set by the crib itself"},
@@ -243,6 +240,20 @@ func TestFaults(t *testing.T) {
 		}
 		if got := bad[0].String(); !strings.HasPrefix(got, "f.md:"+tt.at) || !strings.Contains(got, ": error: ") || !strings.Contains(got, tt.want) {
 			t.Errorf("%s\n  got  %s\n  want %s … %s", tt.block, got, tt.at, tt.want)
+		}
+	}
+}
+
+// A key of the other transport does nothing, and says so; the server stays.
+func TestKeysOfTheOtherTransport(t *testing.T) {
+	for block, want := range map[string]string{
+		"transport: { stdio: x }\nheaders: { A: B }":        "headers have no effect",
+		"transport: { http: 'https://h/m' }\nenv: { A: B }": "env has no effect",
+		"transport: { http: 'https://h/m' }\ninherit: none": "inherit has no effect",
+	} {
+		_, faults := Parse("f.md", []byte(pageOf(block)))
+		if bad := noWarnings(faults); len(bad) != 0 || len(faults) != 1 || !strings.Contains(faults[0].Msg, want) {
+			t.Errorf("%s: %v", block, faults)
 		}
 	}
 }

@@ -86,7 +86,6 @@ func TestRenderRefuses(t *testing.T) {
 		"bad URL":        func(b *Block) { b.Transport = Transport{URL: "file:///x"} },
 		"bad header":     func(b *Block) { b.Headers = []NamedTemplate{{Name: "A: b\nX", Value: secret.Literal("x")}} },
 		"reserved":       func(b *Block) { b.Headers = []NamedTemplate{{Name: "Host", Value: secret.Literal("x")}} },
-		"env on a URL":   func(b *Block) { b.Env = []NamedTemplate{{Name: "A", Value: secret.Literal("x")}} },
 		"invalid UTF-8":  func(b *Block) { b.Description = "\xff" },
 		"short timeout":  func(b *Block) { b.Timeout = time.Millisecond },
 		"unknown effect": func(b *Block) { b.Gates = []Gate{{"a", "maybe"}} },

@@ -149,6 +149,9 @@ type NamedValue struct {
 // value has no scheme becomes a Bearer (RFC 6750, section 2.1).
 func (d Definition) ResolveHeaders(ctx context.Context, stores *secret.Stores) ([]NamedValue, error) {
 	var out []NamedValue
+	if len(d.Transport.Command) > 0 {
+		return nil, nil // they have no effect
+	}
 	for _, h := range d.Headers {
 		v, err := stores.ResolveHeader(ctx, h.Name, h.Value)
 		if err != nil {
@@ -165,6 +168,9 @@ func (d Definition) ResolveHeaders(ctx context.Context, stores *secret.Stores) (
 // ResolveEnv looks up the secrets of d's variables.
 func (d Definition) ResolveEnv(ctx context.Context, stores *secret.Stores) ([]NamedValue, error) {
 	var out []NamedValue
+	if d.Transport.IsHTTP() {
+		return nil, nil // they have no effect
+	}
 	for _, e := range d.Env {
 		v, err := stores.ResolveEnv(ctx, e.Name, e.Value)
 		if err != nil {

@@ -115,13 +115,13 @@ func (e *toolEntry) readFrom(d *page.Decoder) {
 	if strings.HasPrefix(rest, "http://") || strings.HasPrefix(rest, "https://") {
 		page.ReadURL(d, e.from.at, rest, &e.Transport)
 		if e.params.hasArgs {
-			d.Errorf(e.params.args.At, "mcp_args are for commands; this server is reached by URL")
+			d.Warnf(e.params.args.At, "mcp_args have no effect: they are for commands, and this server is reached by URL")
 		}
 		e.readHeaders(d)
 		return
 	}
 	if e.params.hasToken || e.params.hasHeaders {
-		d.Errorf(e.from.at, "mcp_auth_token and mcp_headers are for servers that are reached by URL; give a command its secrets under env")
+		d.Warnf(e.from.at, "mcp_auth_token and mcp_headers have no effect: they are for servers that are reached by URL; give a command its secrets under env")
 	}
 	e.readCommand(d, rest)
 }

@@ -255,6 +255,7 @@ func (s *Server) connect(sl *slot, key slotKey, era wire.Era, declare Declaratio
 	s.last = State{Phase: Ready, Changed: time.Now()}
 	s.mu.Unlock()
 	close(sl.ready)
+	s.opts.Log.Info("connected", "server", s.spec.Name, "version", leg.Hello().Version)
 	if s.opts.Events != nil {
 		s.opts.Events.Connected(s.spec.Name, leg, key.share)
 	}
@@ -329,6 +330,7 @@ func (s *Server) watch(leg Leg, key slotKey, sl *slot) {
 	if isProcess {
 		why = unavailable(s.spec.Name, "%s", p.exited())
 	}
+	s.opts.Log.Warn("a connection ended", "server", s.spec.Name, "why", why.Msg)
 	if n := s.deaths[key]; n > 1 {
 		dead := &slot{ready: make(chan struct{}), err: why, failures: n - 1, retry: time.Now().Add(backoff(n - 1))}
 		close(dead.ready)
