@@ -19,9 +19,9 @@ vet:
 fuzz:
 	bash scripts/fuzz.sh 5s
 
-# The reference below docs/ is made from the program.
+# The reference in docs/reference is made from the program.
 docs:
-	go run ./internal/tools/docs
+	go run . docs docs/reference
 
 cross:
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 go vet ./...

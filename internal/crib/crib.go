@@ -4,7 +4,6 @@
 package crib
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 )
@@ -84,9 +83,3 @@ type Decision struct {
 
 // Allowed reports whether d lets a call pass without asking anyone.
 func (d Decision) Allowed() bool { return d.Effect == Allow }
-
-// DenyBecause is the decision when deciding itself went wrong: nothing fails
-// open.
-func DenyBecause(what string, err error) Decision {
-	return Decision{Effect: Deny, Reason: fmt.Sprintf("%s: %v", what, err)}
-}

@@ -9,6 +9,7 @@ import (
 	"github.com/toolcrib/toolcrib/internal/bridge"
 	"github.com/toolcrib/toolcrib/internal/catalog"
 	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/servers"
 	"github.com/toolcrib/toolcrib/internal/upstream"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
@@ -198,11 +199,11 @@ func (ex *exchange) wantsLog(m wire.Message) bool {
 func requestFor(method string) string {
 	switch method {
 	case "elicitation/create":
-		return "elicitation"
+		return servers.MayElicitation
 	case "sampling/createMessage":
-		return "sampling"
+		return servers.MaySampling
 	case "roots/list":
-		return "roots"
+		return servers.MayRoots
 	}
 	return ""
 }
@@ -237,7 +238,7 @@ func (ex *exchange) Request(m wire.Message, answer func([]byte)) {
 // a kind. On a connection that everybody shares it was told of nothing.
 func (ex *exchange) mayAsk(s *Session, kind string) bool {
 	d := ex.server.Def().Dialogue
-	return d.Share != "server" && contains(d.May, kind) && wire.Get(s.capabilities, kind) != nil
+	return d.Share != servers.ShareServer && contains(d.May, kind) && wire.Get(s.capabilities, kind) != nil
 }
 
 func (ex *exchange) remember(m wire.Message, id string) bool {
@@ -284,7 +285,7 @@ func (ex *exchange) close() {
 // person, where the client cannot see which of the servers asks. params is the
 // params object of the question in body.
 func signed(server, kind string, body []byte, params wire.Span) []wire.Edit {
-	if kind != "elicitation" {
+	if kind != servers.MayElicitation {
 		return nil
 	}
 	for _, m := range wire.Members(params.In(body)) {

@@ -16,6 +16,7 @@ import (
 	"github.com/toolcrib/toolcrib/internal/bridge"
 	"github.com/toolcrib/toolcrib/internal/catalog"
 	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/servers"
 	"github.com/toolcrib/toolcrib/internal/upstream"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
@@ -226,9 +227,9 @@ func (g *Gateway) want(req *Request, srv *catalog.Server) upstream.Want {
 	w := upstream.Want{Era: req.Era}
 	d := srv.Def().Dialogue
 	switch {
-	case d.Share == "session" && req.Session != nil:
+	case d.Share == servers.ShareSession && req.Session != nil:
 		w.Share, w.Live = sessionShare+req.Session.ID, req.Session.live
-	case d.Share == "session" || d.Share == "principal":
+	case d.Share == servers.ShareSession || d.Share == servers.SharePrincipal:
 		w.Share = principalShare + req.Principal.String()
 	default:
 		return w
@@ -243,7 +244,7 @@ func (g *Gateway) want(req *Request, srv *catalog.Server) upstream.Want {
 // not make use of.
 func permitted(capabilities []byte, may []string) []byte {
 	var sets []wire.Set
-	for _, c := range []string{"elicitation", "roots", "sampling"} {
+	for _, c := range []string{servers.MayElicitation, servers.MayRoots, servers.MaySampling} {
 		if !contains(may, c) {
 			sets = append(sets, wire.Set{Key: c})
 		}

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/toolcrib/toolcrib/internal/catalog"
+	"github.com/toolcrib/toolcrib/internal/servers"
 	"github.com/toolcrib/toolcrib/internal/upstream"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
@@ -132,7 +133,7 @@ func (g *Gateway) tellLevel(ctx context.Context, req *Request, srv *catalog.Serv
 	if req.Session != nil {
 		own = req.Session.wantedLevel()
 	}
-	due := g.levels.due(h, own, srv.Def().Dialogue.Share != "session")
+	due := g.levels.due(h, own, srv.Def().Dialogue.Share != servers.ShareSession)
 	if due == "" || !contains(levels, due) {
 		return
 	}
