@@ -10,6 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolcrib/toolcrib/internal/app"
+	"github.com/toolcrib/toolcrib/internal/cli/running"
+	"github.com/toolcrib/toolcrib/internal/cli/text"
+	"github.com/toolcrib/toolcrib/internal/cli/workspace"
 	"github.com/toolcrib/toolcrib/internal/clients"
 	"github.com/toolcrib/toolcrib/internal/config"
 	"github.com/toolcrib/toolcrib/internal/crib"
@@ -33,13 +36,14 @@ func (e *env) addCommand() *cobra.Command {
 		Long: `Add a server by its address, or by the command that starts it. This writes the
 page mcp/NAME.md and connects the server once, to show which tools it has.
 
-A value of --env or --header may be
-  NAME             a secret of that name, looked up when the server is connected
-  text             text; what looks like a key goes into the file store instead,
-                   in a file that only you can read, and the page names it
-  '${ env:NAME }'  a secret of one store, also in the middle of text
-  '{ value: X }'   text, even if it looks like the name of a secret`,
-		Example: `  toolcrib add files -- npx -y @modelcontextprotocol/server-filesystem@2026.7.10 /srv/docs
+A value of --env or --header may be:
+
+    NAME             a secret of that name, looked up at each connection
+    text             text; what looks like a key goes into the file store instead,
+                     in a file that only you can read, and the page names it
+    '${ env:NAME }'  a secret of one store, also in the middle of text
+    '{ value: X }'   text, even if it looks like the name of a secret`,
+		Example: `  toolcrib add files -- npx -y @modelcontextprotocol/server-filesystem@2026.8.31 /srv/docs
   toolcrib add github https://api.githubcopilot.com/mcp/ --header Authorization=GITHUB_TOKEN
   toolcrib add search -e API_KEY=SEARCH_KEY -- uvx search-server==1.2.0`,
 		RunE: func(cmd *cobra.Command, given []string) error {
@@ -48,7 +52,7 @@ A value of --env or --header may be
 	}
 	f := cmd.Flags()
 	f.StringVarP(&flags.transport, "transport", "t", "", "`how` the server is reached: http, sse or stdio; without it, an address is http")
-	f.StringVarP(&flags.scope, "scope", "s", "", "accepted and not used: a server of the crib is for all clients")
+	f.StringVarP(&flags.scope, "scope", "s", "", "`scope` is accepted and not used: a server of the crib is for all clients")
 	f.StringArrayVarP(&flags.env, "env", "e", nil, "`KEY=value` for the environment of a command")
 	f.StringArrayVarP(&flags.headers, "header", "H", nil, "`KEY=value` or \"Key: value\" for a header")
 	f.BoolVar(&flags.noConnect, "no-connect", false, "do not connect the server now")
@@ -67,36 +71,24 @@ func (e *env) add(ctx context.Context, given []string, dash int, flags addFlags)
 	if err != nil {
 		return err
 	}
-	if from, ok := w.source(entry.Name); ok || w.taken(entry.Name) {
+	if from, ok := w.Source(entry.Name); ok || w.Taken(entry.Name) {
 		return crib.Errorf(crib.Invalid, "there is a server called %s already%s; remove it first, or choose another name", entry.Name, inSource(from.String()))
 	}
-	plan := w.plan([]clients.Entry{entry})
-	if len(plan.Servers) == 0 {
-		return crib.Errorf(crib.Invalid, "%s is not added: %s", entry.Name, plan.Skipped[0].Reason)
-	}
-	p, err := makeBlock(plan.Servers[0])
+	p, err := w.PlanOne(entry, fixed)
 	if err != nil {
 		return err
 	}
-	p.block.Env, p.block.Headers = append(p.block.Env, fixed.env...), append(p.block.Headers, fixed.headers...)
-	files, err := w.files(&p, "")
-	if err != nil {
+	if err := w.Add(p); err != nil {
 		return err
 	}
-	if err := w.make(); err != nil {
-		return err
-	}
-	if err := createFiles(files); err != nil {
-		return err
-	}
-	fmt.Fprintf(e.out, "Added %s: %s\n", p.Name, w.pagePath(p.Name))
-	for _, s := range p.secretNames() {
+	fmt.Fprintf(e.out, "Added %s: %s\n", p.Name, w.PagePath(p.Name))
+	for _, s := range p.SecretNames() {
 		fmt.Fprintf(e.out, "Moved a key into the file store as %s\n", s)
 	}
-	for _, note := range p.notes {
+	for _, note := range p.Notes {
 		e.say("Note: %s", note)
 	}
-	return e.tryServer(ctx, w.cfg, p.Name, !flags.noConnect)
+	return e.tryServer(ctx, w.Config, p.Name, !flags.noConnect)
 }
 
 func inSource(source string) string {
@@ -108,35 +100,28 @@ func inSource(source string) string {
 
 // tryServer tells a running crib of a server, and has it connected once to
 // show its tools. That it cannot be connected is no error: its page stays.
-func (e *env) tryServer(ctx context.Context, cfg *config.Config, name string, connect bool) (err error) {
-	running, err := e.reload(ctx, cfg)
-	if err != nil || !connect {
+func (e *env) tryServer(ctx context.Context, cfg *config.Config, name string, connect bool) error {
+	place := e.place(cfg)
+	if _, err := place.Reload(ctx); err != nil || !connect {
 		return err
 	}
-	c, err := e.attach(ctx, cfg)
-	if err != nil {
-		if running {
-			return err
+	return place.With(ctx, func(c *running.Crib) error {
+		st, err := c.Operator.Connect(ctx, name)
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
-		e.say("%s is not connected now: %v", name, err)
+		if err != nil {
+			e.notConnected(ctx, c, name, err)
+			return nil
+		}
+		e.showNewTools(st)
 		return nil
-	}
-	defer func() { err = firstOf(err, c.end()) }()
-	st, err := c.operator.Connect(ctx, name)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if err != nil {
-		e.notConnected(ctx, c, name, err)
-		return nil
-	}
-	e.showNewTools(st)
-	return nil
+	})
 }
 
-func (e *env) notConnected(ctx context.Context, c *attached, name string, cause error) {
+func (e *env) notConnected(ctx context.Context, c *running.Crib, name string, cause error) {
 	e.say("Warning: %s cannot be connected: %v", name, cause)
-	if st, err := c.operator.Status(ctx); err == nil {
+	if st, err := c.Operator.Status(ctx); err == nil {
 		for _, s := range st.Servers {
 			if s.Name == name && s.Stderr != "" {
 				e.say("Its last words: %s", lastLine(s.Stderr))
@@ -149,25 +134,22 @@ func (e *env) notConnected(ctx context.Context, c *attached, name string, cause 
 func (e *env) showNewTools(st app.ServerStatus) {
 	var names []string
 	for _, t := range st.Tools {
-		names = append(names, oneLine(t.Name))
+		names = append(names, text.OneLine(t.Name))
 	}
-	fmt.Fprintf(e.out, "%s has %s", st.Name, count(len(names), "tool"))
+	fmt.Fprintf(e.out, "%s has %s", st.Name, text.Count(len(names), "tool"))
 	if len(names) > 0 {
 		fmt.Fprintf(e.out, ": %s", strings.Join(names, ", "))
 	}
 	fmt.Fprintln(e.out)
 	if n := ungated(st.Tools); n > 0 {
-		e.say("%s without a gate: let through without asking; gate: on the page says otherwise", count(n, "tool"))
+		e.say("%s without a gate: let through without asking; gate: on the page says otherwise", text.Count(n, "tool"))
 	}
 }
 
-// fixedValues are values that were written so that there is nothing to decide.
-type fixedValues struct{ env, headers []pages.NamedTemplate }
-
 // readEntry reads the command line of add. dash is how many arguments stood
 // before "--", -1 if there was none.
-func readEntry(given []string, dash int, flags addFlags) (clients.Entry, fixedValues, error) {
-	var fixed fixedValues
+func readEntry(given []string, dash int, flags addFlags) (clients.Entry, workspace.Fixed, error) {
+	var fixed workspace.Fixed
 	entry := clients.Entry{Source: clients.Source{Name: given[0]}}
 	if err := crib.CheckServerName(given[0]); err != nil {
 		return entry, fixed, err
@@ -185,10 +167,10 @@ func readEntry(given []string, dash int, flags addFlags) (clients.Entry, fixedVa
 		return entry, fixed, usagef("--env is for commands; give a server with an address its keys with --header")
 	}
 	var err error
-	if entry.Env, fixed.env, err = readValues(flags.env, "=", "--env KEY=value"); err != nil {
+	if entry.Env, fixed.Env, err = readValues(flags.env, "=", "--env KEY=value"); err != nil {
 		return entry, fixed, err
 	}
-	entry.Headers, fixed.headers, err = readValues(flags.headers, ":=", `--header "Key: value" or --header KEY=value`)
+	entry.Headers, fixed.Headers, err = readValues(flags.headers, ":=", `--header "Key: value" or --header KEY=value`)
 	return entry, fixed, err
 }
 
@@ -231,12 +213,12 @@ var (
 // readValues reads the values of --env or --header: those that may be keys,
 // and those that are written so that nothing is left to decide.
 func readValues(given []string, separators, form string) (kvs []clients.KV, fixed []pages.NamedTemplate, err error) {
-	for _, text := range given {
-		i := strings.IndexAny(text, separators)
+	for _, written := range given {
+		i := strings.IndexAny(written, separators)
 		if i <= 0 {
 			return nil, nil, usagef("write %s", form)
 		}
-		name, value := strings.TrimSpace(text[:i]), text[i+1:]
+		name, value := strings.TrimSpace(written[:i]), written[i+1:]
 		if separators != "=" {
 			value = strings.TrimSpace(value)
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolcrib/toolcrib/internal/cli/text"
 	"github.com/toolcrib/toolcrib/internal/config"
 	pages "github.com/toolcrib/toolcrib/internal/page"
 	"github.com/toolcrib/toolcrib/internal/secret"
@@ -39,14 +40,14 @@ func (e *env) check() error {
 	s := e.screen()
 	errors := 0
 	for _, f := range faults {
-		look := amber
+		look := text.Amber
 		if f.Severity == pages.Error {
-			look = red
+			look = text.Red
 			errors++
 		}
-		s.line(s.styled(look, oneLine(f.String())))
+		s.Line(s.Styled(look, text.OneLine(f.String())))
 	}
-	e.say("%s in %s: %s, %s", count(len(set.All()), "server"), cfg.Workspace, count(errors, "error"), count(len(faults)-errors, "warning"))
+	e.say("%s in %s: %s, %s", text.Count(len(set.All()), "server"), cfg.Workspace, text.Count(errors, "error"), text.Count(len(faults)-errors, "warning"))
 	if errors > 0 {
 		return &exitError{code: exitUsage}
 	}

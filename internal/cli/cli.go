@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/toolcrib/toolcrib/internal/cli/text"
 	pages "github.com/toolcrib/toolcrib/internal/page"
 )
 
@@ -142,7 +143,7 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, given []string) error {
 		if err := check(cmd, given); err != nil {
 			cmd.DisableFlagsInUseLine = true
-			return usagef("%s was given %s; write: %s", cmd.CommandPath(), count(len(given), "argument"), cmd.UseLine())
+			return usagef("%s was given %s; write: %s", cmd.CommandPath(), text.Count(len(given), "argument"), cmd.UseLine())
 		}
 		return nil
 	}

@@ -11,7 +11,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolcrib/toolcrib/internal/app"
+	"github.com/toolcrib/toolcrib/internal/cli/mcp"
+	"github.com/toolcrib/toolcrib/internal/cli/running"
+	"github.com/toolcrib/toolcrib/internal/cli/text"
+	"github.com/toolcrib/toolcrib/internal/cli/workspace"
 	"github.com/toolcrib/toolcrib/internal/clients"
+	"github.com/toolcrib/toolcrib/internal/config"
 	"github.com/toolcrib/toolcrib/internal/crib"
 )
 
@@ -78,16 +83,16 @@ func (e *env) clientAdd(ctx context.Context, id, server string, replace bool) er
 		return err
 	}
 	if server != "" {
-		if _, ok := w.source(server); !ok {
-			return noSuchServer(server, w.names())
+		if _, ok := w.Source(server); !ok {
+			return workspace.NoSuchServer(server, w.Names())
 		}
 	}
 	change := client.Register
-	kind := registerLabel
+	kind := workspace.Register
 	if replace {
-		change, kind = client.Replace, replaceLabel
+		change, kind = client.Replace, workspace.Replace
 	}
-	r, err := w.registration(client, server)
+	r, err := registration(w.Config, client, server)
 	if err != nil {
 		return err
 	}
@@ -98,20 +103,20 @@ func (e *env) clientAdd(ctx context.Context, id, server string, replace bool) er
 	}
 	token := tokenName(id, server)
 	if client.HTTP() { // a command uses the token of this machine's commands
-		if r.Token, err = w.createToken(token); err != nil {
+		if r.Token, err = createToken(w.Config, token); err != nil {
 			return err
 		}
 	}
 	changes, line, err := change(e.clients(), r)
 	if err == nil {
-		err = clients.Commit(w.backups(), label(kind, id, server), changes)
+		err = w.Commit(kind, id, server, changes)
 	}
 	if err != nil {
-		return errors.Join(err, w.revoke(token))
+		return errors.Join(err, revokeToken(w.Config, token))
 	}
-	fmt.Fprintln(e.out, visible(line))
-	running, err := e.reload(ctx, w.cfg)
-	if err == nil && !running && client.HTTP() {
+	fmt.Fprintln(e.out, text.Visible(line))
+	runs, err := e.place(w.Config).Reload(ctx)
+	if err == nil && !runs && client.HTTP() {
 		e.say("No crib is running; start one with: toolcrib serve")
 	}
 	return err
@@ -119,18 +124,18 @@ func (e *env) clientAdd(ctx context.Context, id, server string, replace bool) er
 
 // registration is how a client reaches the crib, with a stand-in for its
 // token.
-func (w *workspace) registration(client *clients.Client, server string) (clients.Registration, error) {
+func registration(cfg *config.Config, client *clients.Client, server string) (clients.Registration, error) {
 	r := clients.Registration{Name: registrationName(server), Token: "later"}
 	if client.HTTP() {
-		address, err := w.address()
-		r.URL = "http://" + address + endpoint(server)
+		at, err := address(cfg)
+		r.URL = "http://" + at + mcp.Endpoint(server)
 		return r, err
 	}
-	program, err := lastingSelf()
+	program, err := running.LastingProgram()
 	if err != nil {
 		return r, err
 	}
-	r.Command = append([]string{program, "connect"}, placeFlags(w.cfg)...)
+	r.Command = append([]string{program, "connect"}, placeFlags(cfg)...)
 	if server != "" {
 		r.Command = append(r.Command, "--server", server)
 	}
@@ -148,19 +153,19 @@ func registrationName(server string) string {
 
 // address is where clients will reach the crib: where it is, or where it will
 // be.
-func (w *workspace) address() (string, error) {
-	running, ok, err := app.FindRunning(w.cfg.Data)
+func address(cfg *config.Config) (string, error) {
+	now, ok, err := app.FindRunning(cfg.Data)
 	if err != nil {
 		return "", err
 	}
-	address := w.cfg.Listen
-	if ok && running.Address != "" {
-		address = running.Address
+	at := cfg.Listen
+	if ok && now.Address != "" {
+		at = now.Address
 	}
-	if strings.HasSuffix(address, ":0") {
+	if strings.HasSuffix(at, ":0") {
 		return "", crib.Errorf(crib.Invalid, "a client needs an address that stays, and port 0 is another one each time; set listen: in toolcrib.yaml")
 	}
-	return hostHeader(w.cfg.AllowedHosts, address), nil
+	return running.HostHeader(cfg.AllowedHosts, at), nil
 }
 
 // tokenName names the token of a client, or of a client for one server.
@@ -171,20 +176,8 @@ func tokenName(client, server string) string {
 	return "client-" + client + "-for-" + server
 }
 
-// clientOf is the client of a registration, "" for what is none.
-func clientOf(label string) string {
-	parts := strings.Split(label, ".")
-	if len(parts) < 3 || parts[0] != registerLabel && parts[0] != replaceLabel {
-		return ""
-	}
-	return parts[1]
-}
-
-// tokenOf is the name of the token that was made with a registration.
-func tokenOf(label string) string { return tokenName(clientOf(label), strings.Split(label, ".")[2]) }
-
-func (w *workspace) createToken(name string) (string, error) {
-	data, err := app.OpenData(w.cfg.Data)
+func createToken(cfg *config.Config, name string) (string, error) {
+	data, err := app.OpenData(cfg.Data)
 	if err != nil {
 		return "", err
 	}
@@ -192,8 +185,8 @@ func (w *workspace) createToken(name string) (string, error) {
 	return data.CreateToken(name)
 }
 
-func (w *workspace) revoke(name string) error {
-	data, err := app.OpenData(w.cfg.Data)
+func revokeToken(cfg *config.Config, name string) error {
+	data, err := app.OpenData(cfg.Data)
 	if err != nil {
 		return err
 	}
@@ -222,40 +215,40 @@ func (e *env) clientRemove(ctx context.Context, id string) error {
 	if !undone && !took {
 		return crib.Errorf(crib.NotFound, "the crib is not registered in %s", client.Title())
 	}
-	if err := w.revoke(tokenName(id, "")); err != nil {
+	if err := revokeToken(w.Config, tokenName(id, "")); err != nil {
 		return err
 	}
-	return e.done(ctx, w, "Removed the crib from "+client.Title())
+	return e.done(ctx, w.Config, "Removed the crib from "+client.Title())
 }
 
 // undoClient takes back the registrations in a client since a time, newest
 // first.
-func (e *env) undoClient(w *workspace, id string, since time.Time) (found bool, err error) {
-	backups, err := clients.List(w.backups())
+func (e *env) undoClient(w *workspace.Workspace, id string, since time.Time) (found bool, err error) {
+	backups, err := w.Backups()
 	if err != nil {
 		return false, err
 	}
 	for _, b := range slices.Backward(backups) {
-		if clientOf(b.Label) != id || b.Time.Before(since) {
+		if !b.Registers() || b.Client != id || b.Time.Before(since) {
 			continue
 		}
 		found = true
-		if err := e.undo(w, b.Label); err != nil {
+		if err := e.undo(w, b); err != nil {
 			return found, err
 		}
 	}
 	return found, nil
 }
 
-func (e *env) unregister(client *clients.Client, w *workspace) (bool, error) {
+func (e *env) unregister(client *clients.Client, w *workspace.Workspace) (bool, error) {
 	changes, line, err := client.Unregister(e.clients(), clients.RegistrationName)
 	if err != nil || len(changes) == 0 {
 		return false, err
 	}
-	if err := clients.Commit(w.backups(), label("unregister", client.ID()), changes); err != nil {
+	if err := w.Commit(workspace.Unregister, client.ID(), "", changes); err != nil {
 		return false, err
 	}
-	fmt.Fprintln(e.out, visible(line))
+	fmt.Fprintln(e.out, text.Visible(line))
 	return true, nil
 }
 
@@ -276,18 +269,18 @@ func (e *env) clientList(asJSON bool) error {
 	}
 	list := []listedClient{}
 	for _, c := range clients.All() {
-		list = append(list, e.clientState(c, "http://"+w.cfg.Listen))
+		list = append(list, e.clientState(c, "http://"+w.Config.Listen))
 	}
 	if asJSON {
 		return e.writeJSON(list)
 	}
 	s := e.screen()
-	styles := map[string]style{stateRegistered: green, stateAbsent: dim}
-	var rows [][]cell
+	styles := map[string]text.Style{stateRegistered: text.Green, stateAbsent: text.Dim}
+	var rows [][]text.Cell
 	for _, c := range list {
-		rows = append(rows, []cell{{text: c.Client}, {c.State, styles[c.State]}, {text: fmt.Sprint(c.Other)}, {text: c.Files[0]}})
+		rows = append(rows, []text.Cell{{Text: c.Client}, styles[c.State].Cell(c.State), {Text: fmt.Sprint(c.Other)}, {Text: c.Files[0]}})
 	}
-	s.table([]string{"CLIENT", "STATE", "OTHER SERVERS", "FILE"}, rows)
+	s.Table([]string{"CLIENT", "STATE", "OTHER SERVERS", "FILE"}, rows)
 	for _, c := range list {
 		if c.Error != "" {
 			e.say("%s: %s", c.Title, c.Error)

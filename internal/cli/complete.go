@@ -47,7 +47,7 @@ func (e *env) serverNames() []string {
 	if err != nil {
 		return nil
 	}
-	return w.names()
+	return w.Names()
 }
 
 // clientNames are the clients that the crib knows.

@@ -5,8 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/toolcrib/toolcrib/internal/app"
-	"github.com/toolcrib/toolcrib/internal/config"
+	"github.com/toolcrib/toolcrib/internal/cli/mcp"
 	"github.com/toolcrib/toolcrib/internal/crib"
 	"github.com/toolcrib/toolcrib/internal/mcpstdio"
 	"github.com/toolcrib/toolcrib/internal/telemetry"
@@ -39,7 +38,8 @@ func (e *env) connect(ctx context.Context, server string) error {
 	if err != nil {
 		return err
 	}
-	running, err := e.ensureBackground(ctx, cfg)
+	place := e.place(cfg)
+	now, err := place.Background(ctx)
 	if err != nil {
 		return err
 	}
@@ -50,24 +50,14 @@ func (e *env) connect(ctx context.Context, server string) error {
 	ignoreBrokenPipe()
 	return mcpstdio.Run(ctx, mcpstdio.Options{
 		In: e.in, Out: e.out, Log: log,
-		URL:   "http://" + running.Address + endpoint(server),
-		Token: func(context.Context) (string, error) { return localToken(cfg) },
+		URL:   "http://" + now.Address + mcp.Endpoint(server),
+		Token: func(context.Context) (string, error) { return place.Token() },
 		Ensure: func(ctx context.Context) error {
-			again, err := e.ensureBackground(ctx, cfg)
-			if err == nil && again.Address != running.Address {
+			again, err := place.Background(ctx)
+			if err == nil && again.Address != now.Address {
 				return crib.Errorf(crib.Unavailable, "the crib is at another address now, %s; start toolcrib connect again", again.Address)
 			}
 			return err
 		},
 	})
-}
-
-// localToken reads the token of this machine's own commands.
-func localToken(cfg *config.Config) (string, error) {
-	data, err := app.OpenData(cfg.Data)
-	if err != nil {
-		return "", err
-	}
-	defer data.Close() //nolint:errcheck // nothing was written
-	return data.LocalToken()
 }

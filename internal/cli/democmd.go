@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -14,6 +15,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolcrib/toolcrib/internal/app"
+	"github.com/toolcrib/toolcrib/internal/cli/mcp"
+	"github.com/toolcrib/toolcrib/internal/cli/running"
+	"github.com/toolcrib/toolcrib/internal/cli/text"
+	"github.com/toolcrib/toolcrib/internal/cli/workspace"
 	"github.com/toolcrib/toolcrib/internal/config"
 	"github.com/toolcrib/toolcrib/internal/crib"
 	"github.com/toolcrib/toolcrib/internal/demo"
@@ -65,8 +70,7 @@ one address. Where npx exists, server-everything is a third.
 The tools are listed, and one is called in each family of protocol versions. On
 a terminal the crib goes on serving until Ctrl-C, so that a client can try it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, terminal := terminal(e.out)
-			return e.demo(cmd.Context(), once || !terminal)
+			return e.demo(cmd.Context(), once || !text.IsTerminal(e.out))
 		},
 	}
 	cmd.Flags().BoolVar(&once, "once", false, "end after the calls")
@@ -78,7 +82,7 @@ func (e *env) demo(ctx context.Context, once bool) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = firstOf(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	notebook, stop, err := serveNotebook()
 	if err != nil {
 		return err
@@ -95,26 +99,26 @@ func (e *env) demo(ctx context.Context, once bool) (err error) {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(life) }()
-	defer func() { end(); err = firstOf(err, <-ended) }()
+	defer func() { end(); err = errors.Join(err, <-ended) }()
 	cfg, _ := config.Load(load) // it was good a moment ago
-	d := demonstration{workspace: cfg.Workspace, mcp: newMCPClient(cfg, a.Addr(), ""), operator: app.Dial(cfg.Data), screen: e.screen()}
+	d := demonstration{workspace: cfg.Workspace, mcp: e.place(cfg).Client(a.Addr(), ""), operator: app.Dial(cfg.Data), screen: e.screen()}
 	if err := d.show(ctx); err != nil {
 		return err
 	}
 	if !once {
 		d.title("Let a client try it:")
-		d.screen.line("  claude mcp add --transport http toolcrib ", d.mcp.base+endpoint(""))
+		d.screen.Line("  claude mcp add --transport http toolcrib ", d.mcp.Base+mcp.Endpoint(""))
 	}
 	if err := d.addEverything(ctx); err != nil || once {
 		return err
 	}
-	d.screen.line("\nCtrl-C ends it and removes everything it made.")
+	d.screen.Line("\nCtrl-C ends it and removes everything it made.")
 	return untilEnd(ctx, ended)
 }
 
 // serveNotebook serves the notebook on loopback until stop.
 func serveNotebook() (address string, stop func(), err error) {
-	l, err := net.Listen("tcp", loopbackAnyPort)
+	l, err := net.Listen("tcp", running.AnyPort)
 	if err != nil {
 		return "", nil, fmt.Errorf("serve the notebook: %w", err)
 	}
@@ -142,11 +146,11 @@ func (e *env) demoWorkspace(dir, notebook string) (config.Options, error) {
 			return e.lookupEnv(name)
 		},
 	}
-	program, err := self()
+	program, err := running.Program()
 	if err != nil {
 		return load, err
 	}
-	if err := os.MkdirAll(filepath.Join(load.Workspace, servers.PageDir), folderMode); err != nil {
+	if err := os.MkdirAll(filepath.Join(load.Workspace, servers.PageDir), 0o700); err != nil {
 		return load, err
 	}
 	for name, t := range map[string]pages.Transport{demoStdio: {Command: []string{program, demoServerName}}, demoHTTP: {URL: notebook}} {
@@ -156,56 +160,56 @@ func (e *env) demoWorkspace(dir, notebook string) (config.Options, error) {
 	}
 	// Callers of this machine need no token, so that a client can try it with
 	// one line.
-	_, err = makeFile(filepath.Join(load.Workspace, config.FileName), []byte("auth: { anonymous: true }\n"))
+	_, err = workspace.MakeFile(filepath.Join(load.Workspace, config.FileName), []byte("auth: { anonymous: true }\n"))
 	return load, err
 }
 
-func writeDemoPage(workspace, name string, t pages.Transport, variables []pages.NamedTemplate) error {
+func writeDemoPage(dir, name string, t pages.Transport, variables []pages.NamedTemplate) error {
 	b := pages.NewBlock()
 	b.Transport, b.Env = t, variables
-	text, err := pages.Render(b, name, "")
+	page, err := pages.Render(b, name, "")
 	if err != nil {
 		return err
 	}
-	_, err = makeFile(filepath.Join(workspace, servers.PageDir, name+".md"), text)
+	_, err = workspace.MakeFile(filepath.Join(dir, servers.PageDir, name+".md"), page)
 	return err
 }
 
 // demonstration shows a crib to a person.
 type demonstration struct {
 	workspace string
-	mcp       *mcpClient
+	mcp       *mcp.Client
 	operator  *app.Operator
-	screen    screen
+	screen    text.Screen
 }
 
 func (d *demonstration) title(format string, args ...any) {
-	d.screen.line("\n", d.screen.styled(bold, visible(fmt.Sprintf(format, args...))))
+	d.screen.Line("\n", d.screen.Styled(text.Bold, text.Visible(fmt.Sprintf(format, args...))))
 }
 
 // sent and got show one step of a conversation.
-func (d *demonstration) sent(text string) { d.screen.line("  → ", oneLine(text)) }
-func (d *demonstration) got(text string) {
-	d.screen.line("  ← ", d.screen.styled(green, oneLine(text)))
+func (d *demonstration) sent(what string) { d.screen.Line("  → ", text.OneLine(what)) }
+func (d *demonstration) got(what string) {
+	d.screen.Line("  ← ", d.screen.Styled(text.Green, text.OneLine(what)))
 }
 
 func (d *demonstration) show(ctx context.Context) error {
-	d.screen.line("The crib serves at ", d.screen.styled(bold, d.mcp.base+endpoint("")))
+	d.screen.Line("The crib serves at ", d.screen.Styled(text.Bold, d.mcp.Base+mcp.Endpoint("")))
 	for _, name := range []string{demoStdio, demoHTTP} {
 		if _, err := d.operator.Connect(ctx, name); err != nil {
 			return fmt.Errorf("connect %s: %w", name, err)
 		}
 	}
-	tools, err := listTools(ctx, d.mcp, endpoint(""))
+	tools, err := d.mcp.Tools(ctx, mcp.Endpoint(""))
 	if err != nil {
 		return err
 	}
-	d.title("%s of 2 servers", count(len(tools), "tool"))
-	var rows [][]cell
+	d.title("%s of 2 servers", text.Count(len(tools), "tool"))
+	var rows [][]text.Cell
 	for _, t := range tools {
-		rows = append(rows, cells(t.name, t.description))
+		rows = append(rows, text.Cells(t.Name, t.Description))
 	}
-	d.screen.table([]string{"TOOL", "DESCRIPTION"}, rows)
+	d.screen.Table([]string{"TOOL", "DESCRIPTION"}, rows)
 	if err := d.callModern(ctx); err != nil {
 		return err
 	}
@@ -236,11 +240,11 @@ func (d *demonstration) addEverything(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err == nil:
-		d.got(count(len(st.Tools), "tool"))
+		d.got(text.Count(len(st.Tools), "tool"))
 	case waiting.Err() != nil:
-		d.screen.line("  not there yet: npx is still fetching it")
+		d.screen.Line("  not there yet: npx is still fetching it")
 	default:
-		d.screen.line("  not there: npx could not start it here, which takes the network the first time")
+		d.screen.Line("  not there: npx could not start it here, which takes the network the first time")
 	}
 	return nil
 }

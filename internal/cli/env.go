@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 
-	"golang.org/x/term"
-
+	"github.com/toolcrib/toolcrib/internal/cli/text"
 	"github.com/toolcrib/toolcrib/internal/clients"
 	"github.com/toolcrib/toolcrib/internal/config"
 	"github.com/toolcrib/toolcrib/internal/crib"
@@ -62,44 +60,12 @@ func (e *env) clients() clients.Env {
 	return clients.Env{Home: e.home(), Getenv: e.getenv, GOOS: runtime.GOOS, Dir: dir}
 }
 
-// terminal returns the terminal that stream is, and false if it is none.
-func terminal(stream any) (fd int, ok bool) {
-	f, ok := stream.(*os.File)
-	if !ok {
-		return 0, false
-	}
-	fd = int(f.Fd())
-	return fd, term.IsTerminal(fd)
-}
-
-// interactive reports whether a person can be asked.
-func (e *env) interactive() bool {
-	_, ok := terminal(e.in)
-	return ok
-}
-
 // screen is where results go.
-func (e *env) screen() screen {
-	s := screen{w: e.out}
-	fd, ok := terminal(e.out)
-	if !ok {
-		return s
-	}
-	if width, _, err := term.GetSize(fd); err == nil && width > 0 {
-		s.width = width
-	} else {
-		s.width = defaultWidth
-	}
-	s.colour = e.getenv("NO_COLOR") == "" && e.getenv("TERM") != "dumb"
-	return s
-}
-
-// defaultWidth is that of a terminal which does not say, in characters.
-const defaultWidth = 80
+func (e *env) screen() text.Screen { return text.NewScreen(e.out, e.getenv) }
 
 // say tells a person something beside the result.
 func (e *env) say(format string, args ...any) {
-	fmt.Fprintln(e.err, visible(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(e.err, text.Visible(fmt.Sprintf(format, args...)))
 }
 
 // confirm asks a question whose answer is no unless it is yes. Where nobody can
@@ -108,7 +74,7 @@ func (e *env) confirm(ctx context.Context, yes bool, question string) error {
 	if yes {
 		return nil
 	}
-	if !e.interactive() {
+	if !text.IsTerminal(e.in) {
 		return usagef("nobody can be asked here; write --yes if this is what you want")
 	}
 	fmt.Fprint(e.err, question+" [y/N] ")
@@ -145,25 +111,6 @@ func (e *env) readLine(ctx context.Context) (string, error) {
 		fmt.Fprintln(e.err)
 		return "", ctx.Err()
 	}
-}
-
-// self is the path of this program, for other programs to start.
-func self() (string, error) {
-	path, err := os.Executable()
-	if err != nil {
-		return "", fmt.Errorf("find the path of this program: %w", err)
-	}
-	return filepath.Clean(path), nil
-}
-
-// lastingSelf is self for what is written down: a program that go run made is
-// gone tomorrow, so there it is the name alone.
-func lastingSelf() (string, error) {
-	path, err := self()
-	if strings.Contains(filepath.ToSlash(path), "/go-build") {
-		return "toolcrib", err
-	}
-	return path, err
 }
 
 // placeFlags are the flags with which another start of this program finds the

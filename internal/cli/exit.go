@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolcrib/toolcrib/internal/cli/reference"
+	"github.com/toolcrib/toolcrib/internal/cli/text"
 	"github.com/toolcrib/toolcrib/internal/crib"
 )
 
@@ -21,20 +23,14 @@ const (
 	exitRefused     = 5
 )
 
-// exitMeaning is one row of the reference.
-type exitMeaning struct {
-	code    int
-	meaning string
-}
-
-func exitMeanings() []exitMeaning {
-	return []exitMeaning{
-		{exitOK, "It worked."},
-		{exitFailed, "It was tried and did not work; the message says what to do next."},
-		{exitUsage, "The command line or the configuration is wrong, or names something that does not exist."},
-		{exitUnavailable, "Nothing is running, or a server cannot be reached."},
-		{exitTool, "The tool itself answered with an error."},
-		{exitRefused, "Refused by policy, such as the gate of a tool, or answered with no at a question."},
+func exitMeanings() []reference.Exit {
+	return []reference.Exit{
+		{Code: exitOK, Meaning: "It worked."},
+		{Code: exitFailed, Meaning: "It was tried and did not work; the message says what to do next."},
+		{Code: exitUsage, Meaning: "The command line or the configuration is wrong, or names something that does not exist."},
+		{Code: exitUnavailable, Meaning: "Nothing is running, or a server cannot be reached."},
+		{Code: exitTool, Meaning: "The tool itself answered with an error."},
+		{Code: exitRefused, Meaning: "Refused by policy, such as the gate of a tool, or answered with no at a question."},
 	}
 }
 
@@ -94,14 +90,14 @@ func (e *env) report(err error) {
 		fmt.Fprintln(e.err, "toolcrib: interrupted")
 		return
 	}
-	fmt.Fprintln(e.err, "toolcrib: "+strings.ReplaceAll(visible(err.Error()), "\n", "\n  "))
+	fmt.Fprintln(e.err, "toolcrib: "+strings.ReplaceAll(text.Visible(err.Error()), "\n", "\n  "))
 }
 
 func exitCodesTopic() *cobra.Command {
 	var b strings.Builder
 	b.WriteString("How commands end, for scripts:\n\n")
 	for _, m := range exitMeanings() {
-		fmt.Fprintf(&b, "  %d  %s\n", m.code, m.meaning)
+		fmt.Fprintf(&b, "  %d  %s\n", m.Code, m.Meaning)
 	}
 	return &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: strings.TrimSuffix(b.String(), "\n")}
 }

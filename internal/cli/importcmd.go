@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolcrib/toolcrib/internal/cli/text"
+	"github.com/toolcrib/toolcrib/internal/cli/workspace"
 	"github.com/toolcrib/toolcrib/internal/clients"
 	"github.com/toolcrib/toolcrib/internal/crib"
-	pages "github.com/toolcrib/toolcrib/internal/page"
 )
 
 func (e *env) importCommand() *cobra.Command {
@@ -52,13 +52,6 @@ Clients: ` + strings.Join(clientNames(), ", ") + ".",
 	return cmd
 }
 
-// Labels of changes that can be undone begin with what made them.
-const (
-	importLabel   = "import"
-	registerLabel = "client"
-	replaceLabel  = "replace"
-)
-
 func (e *env) importServers(ctx context.Context, from string, yes bool) error {
 	w, err := e.openWorkspace()
 	if err != nil {
@@ -68,29 +61,27 @@ func (e *env) importServers(ctx context.Context, from string, yes bool) error {
 	if err != nil {
 		return err
 	}
-	found := w.sort(w.plan(entries))
+	found := w.Plan(entries)
 	e.preview(found)
-	if len(found.take) == 0 {
+	if len(found.Take) == 0 {
 		fmt.Fprintln(e.out, "There is nothing to take over.")
 		return nil
 	}
-	var files []clients.Change
 	keys := 0
-	for _, p := range found.take {
-		files = append(files, p.files...)
+	for _, p := range found.Take {
 		keys += len(p.Secrets)
 	}
-	question := fmt.Sprintf("Write %s to %s", count(len(found.take), "page"), w.cfg.Workspace)
+	question := fmt.Sprintf("Write %s to %s", text.Count(len(found.Take), "page"), w.Config.Workspace)
 	if keys > 0 {
-		question += fmt.Sprintf(" and %s to the file store", count(keys, "key"))
+		question += fmt.Sprintf(" and %s to the file store", text.Count(keys, "key"))
 	}
 	if err := e.confirm(ctx, yes, question+"?"); err != nil {
 		return err
 	}
-	if err := w.write(label(importLabel), files); err != nil {
+	if err := w.Import(found.Take); err != nil {
 		return err
 	}
-	if err := e.done(ctx, w, "Took over "+count(len(found.take), "server")); err != nil {
+	if err := e.done(ctx, w.Config, "Took over "+text.Count(len(found.Take), "server")); err != nil {
 		return err
 	}
 	fmt.Fprintln(e.out, "See their tools with: toolcrib tools. Let a client use them with: toolcrib client add CLIENT --replace")
@@ -121,108 +112,27 @@ func (e *env) readEntries(from string) ([]clients.Entry, error) {
 	return entries, nil
 }
 
-// sorted is what becomes of the servers that were found.
-type sorted struct {
-	take []planned
-	left []leftServer
-}
-
-// leftServer is one that is not taken over.
-type leftServer struct{ name, from, reason string }
-
-// sort tells the servers that can be taken over from those that cannot, and
-// from those that are here already.
-func (w *workspace) sort(plan clients.Plan) sorted {
-	var out sorted
-	for _, s := range plan.Skipped {
-		out.left = append(out.left, leftServer{s.Entry.Name, sourceOf(s.Entry.Source), s.Reason})
-	}
-	for _, s := range plan.Servers {
-		p, err := makeBlock(s)
-		if err == nil {
-			p.files, err = w.files(&p, "Taken over from "+sourcesOf(p.Sources)+".")
-		}
-		if err != nil {
-			out.left = append(out.left, leftServer{s.Sources[0].Name, sourceOf(s.Sources[0]), err.Error()})
-			continue
-		}
-		if twin, ok := w.twin(p); ok {
-			out.left = append(out.left, leftServer{s.Sources[0].Name, sourceOf(s.Sources[0]), "it is here already, as " + twin})
-			continue
-		}
-		out.take = append(out.take, p)
-	}
-	return out
-}
-
-// twin returns the server of the workspace that is reached as p is, with the
-// same headers and variables. Their values are not compared: they may have been
-// moved into the file store.
-func (w *workspace) twin(p planned) (string, bool) {
-	for _, d := range w.set.All() {
-		same := d.Transport.URL == p.block.Transport.URL && slices.Equal(d.Transport.Command, p.block.Transport.Command) &&
-			d.Transport.Dir == p.block.Transport.Dir && sameNames(d.Headers, p.block.Headers) && sameNames(d.Env, p.block.Env)
-		if same {
-			return d.Name, true
-		}
-	}
-	return "", false
-}
-
-func sameNames(a, b []pages.NamedTemplate) bool {
-	names := func(list []pages.NamedTemplate) []string {
-		var out []string
-		for _, n := range list {
-			out = append(out, strings.ToLower(n.Name))
-		}
-		slices.Sort(out)
-		return out
-	}
-	return slices.Equal(names(a), names(b))
-}
-
-func sourceOf(s clients.Source) string {
-	from := s.Client
-	if c, err := clients.ByID(s.Client); err == nil {
-		from = c.Title()
-	}
-	if s.Project != "" {
-		from += ", " + s.Project
-	}
-	return from
-}
-
-func sourcesOf(list []clients.Source) string {
-	var from []string
-	for _, s := range list {
-		if text := sourceOf(s); !slices.Contains(from, text) {
-			from = append(from, text)
-		}
-	}
-	return strings.Join(from, "; ")
-}
-
 // preview shows what will be written and what will not.
-func (e *env) preview(found sorted) {
+func (e *env) preview(found workspace.Sorted) {
 	s := e.screen()
-	if len(found.take) > 0 {
-		var rows [][]cell
-		for _, p := range found.take {
-			name := cell{text: p.Name}
-			if !p.block.Enabled {
-				name = cell{p.Name + " (off)", dim}
+	if len(found.Take) > 0 {
+		var rows [][]text.Cell
+		for _, p := range found.Take {
+			name := text.Cell{Text: p.Name}
+			if !p.Block.Enabled {
+				name = text.Dim.Cell(p.Name + " (off)")
 			}
-			rows = append(rows, []cell{name, {text: sourcesOf(p.Sources)}, {text: strings.Join(p.secretNames(), " ")}, {text: p.target()}})
+			rows = append(rows, []text.Cell{name, {Text: p.From()}, {Text: strings.Join(p.SecretNames(), " ")}, {Text: p.Target()}})
 		}
-		s.table([]string{"SERVER", "FROM", "KEYS MOVED", "WHERE"}, rows)
+		s.Table([]string{"SERVER", "FROM", "KEYS MOVED", "WHERE"}, rows)
 	}
-	for _, p := range found.take {
-		for _, note := range p.notes {
-			s.line(s.styled(amber, oneLine(p.Name+": "+note)))
+	for _, p := range found.Take {
+		for _, note := range p.Notes {
+			s.Line(s.Styled(text.Amber, text.OneLine(p.Name+": "+note)))
 		}
 	}
-	for _, l := range found.left {
-		s.line(s.styled(dim, oneLine(fmt.Sprintf("%s (%s) is not taken over: %s", l.name, l.from, l.reason))))
+	for _, l := range found.Left {
+		s.Line(s.Styled(text.Dim, text.OneLine(fmt.Sprintf("%s (%s) is not taken over: %s", l.Name, l.From, l.Reason))))
 	}
 }
 
@@ -233,13 +143,13 @@ func (e *env) undoImport(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	backups, err := clients.List(w.backups())
+	backups, err := w.Backups()
 	if err != nil {
 		return err
 	}
 	last := -1
 	for i, b := range backups {
-		if kindOf(b.Label) == importLabel {
+		if b.Kind == workspace.Import {
 			last = i
 		}
 	}
@@ -247,37 +157,28 @@ func (e *env) undoImport(ctx context.Context) error {
 		return crib.Errorf(crib.NotFound, "there is no import to take back")
 	}
 	for _, b := range backups[last:] {
-		if kindOf(b.Label) != replaceLabel {
+		if b.Kind != workspace.Replace {
 			continue
 		}
-		if _, err := e.undoClient(w, clientOf(b.Label), backups[last].Time); err != nil {
+		if _, err := e.undoClient(w, b.Client, backups[last].Time); err != nil {
 			return err
 		}
 	}
-	if err := e.undo(w, backups[last].Label); err != nil {
+	if err := e.undo(w, backups[last]); err != nil {
 		return err
 	}
-	return e.done(ctx, w, "The import is taken back")
-}
-
-// kindOf is what made the change of a label.
-func kindOf(label string) string {
-	kind, _, _ := strings.Cut(label, ".")
-	return kind
+	return e.done(ctx, w.Config, "The import is taken back")
 }
 
 // undo takes one change back and tells what became of each file. The token of
 // a client that is not registered any more ends.
-func (e *env) undo(w *workspace, label string) error {
-	report, err := clients.Undo(w.backups(), label)
+func (e *env) undo(w *workspace.Workspace, b workspace.Backup) error {
+	report, err := w.Undo(b)
 	for _, line := range report {
-		fmt.Fprintln(e.out, visible(line))
+		fmt.Fprintln(e.out, text.Visible(line))
 	}
-	if err != nil {
+	if err != nil || !b.Registers() {
 		return err
 	}
-	if clientOf(label) == "" {
-		return nil
-	}
-	return w.revoke(tokenOf(label))
+	return revokeToken(w.Config, tokenName(b.Client, b.Server))
 }

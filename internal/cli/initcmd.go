@@ -2,25 +2,19 @@ package cli
 
 import (
 	_ "embed"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolcrib/toolcrib/internal/cli/running"
+	"github.com/toolcrib/toolcrib/internal/cli/workspace"
 	"github.com/toolcrib/toolcrib/internal/crib"
 	pages "github.com/toolcrib/toolcrib/internal/page"
-	"github.com/toolcrib/toolcrib/internal/servers"
 )
 
-const (
-	ignoreFile    = ".gitignore"
-	ignoreText    = "# Keys are in no repository.\n/secrets/\n"
-	exampleServer = "workshop"
-)
+// exampleServer is part of this program.
+const exampleServer = "workshop"
 
 // configTemplate is the toolcrib.yaml of a new workspace: everything in it is
 // a comment.
@@ -53,15 +47,15 @@ func (e *env) init(example, elsewhere bool) error {
 	if err != nil {
 		return err
 	}
-	if err := w.make(); err != nil {
+	if err := w.Make(); err != nil {
 		return err
 	}
-	made, err := makeFile(w.cfg.File(), configTemplate)
+	made, err := workspace.MakeFile(w.Config.File(), configTemplate)
 	if err != nil {
 		return err
 	}
 	if example {
-		if err := w.makeExample(); err != nil {
+		if err := makeExample(w); err != nil {
 			return err
 		}
 	}
@@ -71,9 +65,9 @@ func (e *env) init(example, elsewhere bool) error {
 	}
 	option := ""
 	if elsewhere {
-		option = " --workspace " + shellQuote(w.cfg.Workspace)
+		option = " --workspace " + shellQuote(w.Config.Workspace)
 	}
-	fmt.Fprintf(e.out, "%s the workspace %s\n", verb, w.cfg.Workspace)
+	fmt.Fprintf(e.out, "%s the workspace %s\n", verb, w.Config.Workspace)
 	if example {
 		fmt.Fprintf(e.out, "Try the example: toolcrib%s call mcp.%s.bolt_size '{\"thread\":\"M6\"}'\n", option, exampleServer)
 		return nil
@@ -82,46 +76,12 @@ func (e *env) init(example, elsewhere bool) error {
 	return nil
 }
 
-// make makes the folders of the workspace and remembers which of them, so that
-// uninstall takes away no folder that was there before.
-func (w *workspace) make() error {
-	dir := w.cfg.Workspace
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		if err := rememberMade(w.cfg.Data, dir); err != nil {
-			return err
-		}
-	}
-	if err := os.MkdirAll(filepath.Join(dir, servers.PageDir), folderMode); err != nil {
-		return fmt.Errorf("make the workspace: %w", err)
-	}
-	if secrets, err := w.secretFolder(); err == nil {
-		if err := os.MkdirAll(secrets, folderMode); err != nil {
-			return fmt.Errorf("make the folder of keys: %w", err)
-		}
-	}
-	_, err := makeFile(filepath.Join(dir, ignoreFile), []byte(ignoreText))
-	return err
-}
-
-// makeFile makes a file, unless there is one.
-func makeFile(path string, content []byte) (made bool, err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
-	if errors.Is(err, fs.ErrExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	_, err = f.Write(content)
-	return true, errors.Join(err, f.Close())
-}
-
 // makeExample defines the server that is part of this program.
-func (w *workspace) makeExample() error {
-	if w.taken(exampleServer) {
+func makeExample(w *workspace.Workspace) error {
+	if w.Taken(exampleServer) {
 		return nil
 	}
-	program, err := lastingSelf()
+	program, err := running.LastingProgram()
 	if err != nil {
 		return err
 	}
@@ -132,7 +92,7 @@ func (w *workspace) makeExample() error {
 	if err != nil {
 		return err
 	}
-	_, err = makeFile(w.pagePath(exampleServer), text)
+	_, err = workspace.MakeFile(w.PagePath(exampleServer), text)
 	return err
 }
 

@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolcrib/toolcrib/internal/app"
+	"github.com/toolcrib/toolcrib/internal/cli/mcp"
+	"github.com/toolcrib/toolcrib/internal/cli/text"
 	"github.com/toolcrib/toolcrib/internal/telemetry"
 )
 
@@ -43,6 +45,6 @@ func (e *env) serve(ctx context.Context, log telemetry.Options, anyPort bool) er
 	}
 	st := a.Status()
 	fmt.Fprintf(e.out, "toolcrib serves %s at http://%s%s; let a client use them with: toolcrib client add CLIENT\n",
-		count(len(st.Servers), "server"), a.Addr(), endpoint(""))
+		text.Count(len(st.Servers), "server"), a.Addr(), mcp.Endpoint(""))
 	return a.Run(ctx)
 }

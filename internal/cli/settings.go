@@ -1,8 +1,12 @@
 package cli
 
 import (
+	"context"
+	"fmt"
 	"strings"
 
+	"github.com/toolcrib/toolcrib/internal/cli/running"
+	"github.com/toolcrib/toolcrib/internal/cli/workspace"
 	"github.com/toolcrib/toolcrib/internal/config"
 	"github.com/toolcrib/toolcrib/internal/crib"
 	pages "github.com/toolcrib/toolcrib/internal/page"
@@ -26,4 +30,30 @@ func (e *env) config() (*config.Config, error) {
 		return nil, crib.Errorf(crib.Invalid, "%s", strings.Join(lines, "\n"))
 	}
 	return cfg, nil
+}
+
+func (e *env) openWorkspace() (*workspace.Workspace, error) {
+	cfg, err := e.config()
+	if err != nil {
+		return nil, err
+	}
+	return workspace.Open(cfg, e.lookupEnv), nil
+}
+
+// place is where the crib of a configuration runs or would run.
+func (e *env) place(cfg *config.Config) running.Place {
+	return running.Place{Config: cfg, Load: e.load(), Environ: e.environ, Version: version()}
+}
+
+// done says what was done, and whether a running crib has it.
+func (e *env) done(ctx context.Context, cfg *config.Config, what string) error {
+	runs, err := e.place(cfg).Reload(ctx)
+	if err != nil {
+		return err
+	}
+	if runs {
+		what += "; the running crib has it"
+	}
+	_, err = fmt.Fprintln(e.out, what)
+	return err
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -9,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolcrib/toolcrib/internal/app"
+	"github.com/toolcrib/toolcrib/internal/cli/mcp"
+	"github.com/toolcrib/toolcrib/internal/cli/text"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
@@ -25,11 +28,11 @@ its files are. If no crib is running, the exit code is 3.`,
 			if err != nil {
 				return err
 			}
-			running, err := e.attachRunning(cmd.Context(), cfg)
+			c, err := e.place(cfg).Find(cmd.Context())
 			if err != nil {
 				return err
 			}
-			st, err := running.operator.Status(cmd.Context())
+			st, err := c.Operator.Status(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -46,19 +49,22 @@ its files are. If no crib is running, the exit code is 3.`,
 
 // writeJSON writes a value of ours as JSON.
 func (e *env) writeJSON(v any) error {
-	text, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false) // definitions of tools are in it, as their servers wrote them
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
 		return err
 	}
-	return e.writeRaw(text)
+	return e.writeRaw(bytes.TrimSuffix(out.Bytes(), []byte("\n")))
 }
 
 // writeRaw writes JSON text: the bytes as they are, or, on a terminal, the same
 // value with all of it to be seen.
-func (e *env) writeRaw(text []byte) error {
-	out := string(text)
-	if _, ok := terminal(e.out); ok {
-		out = visibleJSON(out)
+func (e *env) writeRaw(raw []byte) error {
+	out := string(raw)
+	if text.IsTerminal(e.out) {
+		out = text.VisibleJSON(out)
 	}
 	_, err := fmt.Fprintln(e.out, out)
 	return err
@@ -66,13 +72,13 @@ func (e *env) writeRaw(text []byte) error {
 
 // statusView shows a Status to a person.
 type statusView struct {
-	screen
+	text.Screen
 	app.Status
 }
 
 func (v statusView) show() {
 	v.field("crib", fmt.Sprintf("%s, process %d, since %s", v.Version, v.PID, v.Started.Local().Format(time.DateTime)))
-	v.field("address", "http://"+v.Address+endpoint(""))
+	v.field("address", "http://"+v.Address+mcp.Endpoint(""))
 	v.field("workspace", v.Workspace)
 	v.field("data", v.Data)
 	v.field("isolation", isolationText(v.Isolation))
@@ -80,24 +86,24 @@ func (v statusView) show() {
 		v.field("anonymous", "on: every program of this machine may list and call tools")
 	}
 	if len(v.Servers) == 0 {
-		v.line("\nNo servers yet. Take over those of your clients with: toolcrib import")
+		v.Line("\nNo servers yet. Take over those of your clients with: toolcrib import")
 	} else {
-		v.line("")
+		v.Line("")
 		v.servers()
 	}
 	for _, s := range v.Servers {
 		v.notes(s)
 	}
 	for _, s := range v.Shadowed {
-		v.note(s.Name, plain, fmt.Sprintf("its definition in %s is not used, because %s has the name", sourceText(s.Source), sourceText(s.By)))
+		v.note(s.Name, text.Plain, fmt.Sprintf("its definition in %s is not used, because %s has the name", sourceText(s.Source), sourceText(s.By)))
 	}
 	for _, f := range v.Faults {
-		v.line(v.styled(red, visible(f)))
+		v.Line(v.Styled(text.Red, text.Visible(f)))
 	}
 }
 
-func (v statusView) field(name, text string) {
-	v.line(v.styled(bold, fmt.Sprintf("%-10s", name)), " ", visible(text))
+func (v statusView) field(name, value string) {
+	v.Line(v.Styled(text.Bold, fmt.Sprintf("%-10s", name)), " ", text.Visible(value))
 }
 
 func isolationText(isolation string) string {
@@ -122,18 +128,18 @@ func sourceText(kind string) string {
 // stateBroken is that of a server whose definition cannot be used.
 const stateBroken = "broken"
 
-var stateStyles = map[string]style{stateBroken: red, "ready": green, "failed": red, "starting": amber, "disabled": dim}
+var stateStyles = map[string]text.Style{stateBroken: text.Red, "ready": text.Green, "failed": text.Red, "starting": text.Amber, "disabled": text.Dim}
 
 func (v statusView) servers() {
-	var rows [][]cell
+	var rows [][]text.Cell
 	for _, s := range v.Servers {
 		tools := "?"
 		if s.Known {
 			tools = fmt.Sprint(len(s.Tools))
 		}
-		rows = append(rows, []cell{{text: s.Name}, {s.State, stateStyles[s.State]}, {text: tools}, {text: protocolText(s.Eras)}, {text: s.Target}})
+		rows = append(rows, []text.Cell{{Text: s.Name}, stateStyles[s.State].Cell(s.State), {Text: tools}, {Text: protocolText(s.Eras)}, {Text: s.Target}})
 	}
-	v.table([]string{"SERVER", "STATE", "TOOLS", "PROTOCOL", "WHERE"}, rows)
+	v.Table([]string{"SERVER", "STATE", "TOOLS", "PROTOCOL", "WHERE"}, rows)
 }
 
 // protocolText names the protocol versions of a server as its documentation
@@ -156,28 +162,28 @@ func protocolText(eras []string) string {
 // notes says what about a server deserves a look.
 func (v statusView) notes(s app.ServerStatus) {
 	if s.Error != "" && s.State != stateBroken { // its faults are shown with all others
-		v.note(s.Name, red, s.Error)
+		v.note(s.Name, text.Red, s.Error)
 	}
 	if (s.State == "failed" || s.State == "starting") && s.Stderr != "" {
-		v.note(s.Name, amber, "its last words: "+lastLine(s.Stderr))
+		v.note(s.Name, text.Amber, "its last words: "+lastLine(s.Stderr))
 	}
 	if s.Noise > 0 {
-		v.note(s.Name, amber, fmt.Sprintf("%s on its standard output were no messages and were passed over", count(s.Noise, "line")))
+		v.note(s.Name, text.Amber, fmt.Sprintf("%s on its standard output were no messages and were passed over", text.Count(s.Noise, "line")))
 	}
 	if n := ungated(s.Tools); n > 0 {
-		v.note(s.Name, amber, fmt.Sprintf("%s without a gate: let through", count(n, "tool")))
+		v.note(s.Name, text.Amber, fmt.Sprintf("%s without a gate: let through", text.Count(n, "tool")))
 	}
 	for _, l := range s.LeftOut {
 		where := "at the address of all servers"
 		if l.Everywhere {
 			where = "everywhere"
 		}
-		v.note(s.Name, amber, fmt.Sprintf("%s is left out %s: %s", l.Name, where, l.Why))
+		v.note(s.Name, text.Amber, fmt.Sprintf("%s is left out %s: %s", l.Name, where, l.Why))
 	}
 }
 
-func (v statusView) note(server string, s style, text string) {
-	v.line(v.styled(bold, server+":"), " ", v.styled(s, oneLine(text)))
+func (v statusView) note(server string, s text.Style, what string) {
+	v.Line(v.Styled(text.Bold, server+":"), " ", v.Styled(s, text.OneLine(what)))
 }
 
 func ungated(tools []app.ToolInfo) int {

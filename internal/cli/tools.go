@@ -10,6 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolcrib/toolcrib/internal/app"
+	"github.com/toolcrib/toolcrib/internal/cli/mcp"
+	"github.com/toolcrib/toolcrib/internal/cli/running"
+	"github.com/toolcrib/toolcrib/internal/cli/text"
+	"github.com/toolcrib/toolcrib/internal/cli/workspace"
 	"github.com/toolcrib/toolcrib/internal/crib"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
@@ -41,17 +45,16 @@ type listedTool struct {
 	Definition json.RawMessage `json:"definition"`
 }
 
-func (e *env) tools(ctx context.Context, server string, asJSON bool) (err error) {
+func (e *env) tools(ctx context.Context, server string, asJSON bool) error {
 	cfg, err := e.config()
 	if err != nil {
 		return err
 	}
-	c, err := e.attach(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer func() { err = firstOf(err, c.end()) }()
-	st, err := c.operator.Status(ctx)
+	return e.place(cfg).With(ctx, func(c *running.Crib) error { return e.listTools(ctx, c, server, asJSON) })
+}
+
+func (e *env) listTools(ctx context.Context, c *running.Crib, server string, asJSON bool) error {
+	st, err := c.Operator.Status(ctx)
 	if err != nil {
 		return err
 	}
@@ -59,27 +62,19 @@ func (e *env) tools(ctx context.Context, server string, asJSON bool) (err error)
 	if err != nil {
 		return err
 	}
-	lists := listAll(ctx, c.mcp, asked)
+	lists := listAll(ctx, c.MCP, asked)
+	if err := e.missing(lists); err != nil {
+		return err
+	}
 	// What became known by asking, such as names for clients, is in a new status.
-	if st, err = c.operator.Status(ctx); err != nil {
+	if st, err = c.Operator.Status(ctx); err != nil {
 		return err
 	}
 	tools := gatherTools(st, lists)
 	if asJSON {
-		err = e.writeJSON(tools)
-	} else {
-		e.showTools(tools)
+		return e.writeJSON(tools)
 	}
-	return firstOf(e.missing(lists, len(asked)), err)
-}
-
-// firstOf returns the first error.
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
+	e.showTools(tools)
 	return nil
 }
 
@@ -97,7 +92,7 @@ func askedServers(st app.Status, only string) ([]string, error) {
 		}
 	}
 	if only != "" && names == nil {
-		return nil, noSuchServer(only, known)
+		return nil, workspace.NoSuchServer(only, known)
 	}
 	return names, nil
 }
@@ -105,48 +100,22 @@ func askedServers(st app.Status, only string) ([]string, error) {
 // toolList is what one server answered.
 type toolList struct {
 	server string
-	tools  []wireTool
+	tools  []mcp.Tool
 	err    error
 }
 
-// wireTool is a tool as its server defines it.
-type wireTool struct {
-	name, description string
-	raw               []byte
-}
-
 // listAll asks servers for their tools, all at one time.
-func listAll(ctx context.Context, c *mcpClient, names []string) []toolList {
+func listAll(ctx context.Context, c *mcp.Client, names []string) []toolList {
 	lists := make([]toolList, len(names))
 	var asking sync.WaitGroup
 	for i, name := range names {
 		asking.Go(func() {
 			lists[i].server = name
-			lists[i].tools, lists[i].err = listTools(ctx, c, endpoint(name))
+			lists[i].tools, lists[i].err = c.Tools(ctx, mcp.Endpoint(name))
 		})
 	}
 	asking.Wait()
 	return lists
-}
-
-func listTools(ctx context.Context, c *mcpClient, path string) ([]wireTool, error) {
-	m, err := c.modern(ctx, path, "tools/list", []byte("{}"), nil)
-	if err != nil {
-		return nil, err
-	}
-	res, err := result(m)
-	if err != nil {
-		return nil, err
-	}
-	var tools []wireTool
-	raw := wire.Get(res, "tools")
-	for _, at := range wire.Elements(raw) {
-		t := wireTool{raw: raw[at.From:at.To]}
-		t.name, _ = wire.GetText(t.raw, "name")
-		t.description, _ = wire.GetText(t.raw, "description")
-		tools = append(tools, t)
-	}
-	return tools, nil
 }
 
 func gatherTools(st app.Status, lists []toolList) []listedTool {
@@ -159,47 +128,47 @@ func gatherTools(st app.Status, lists []toolList) []listedTool {
 	out := []listedTool{}
 	for _, l := range lists {
 		for _, t := range l.tools {
-			address := crib.Address{Server: l.server, Tool: t.name}.String()
+			address := crib.Address{Server: l.server, Tool: t.Name}.String()
 			info := infos[address]
-			out = append(out, listedTool{Address: address, Name: info.Public, Gate: info.Gate, Definition: t.raw})
+			out = append(out, listedTool{Address: address, Name: info.Public, Gate: info.Gate, Definition: t.Raw})
 		}
 	}
 	return out
 }
 
 func (e *env) showTools(tools []listedTool) {
-	gates := map[string]cell{
-		noGate:             {"none", amber},
-		string(crib.Ask):   {"ask", plain},
-		string(crib.Allow): {"allow", plain},
-		string(crib.Deny):  {"deny", red},
+	gates := map[string]text.Cell{
+		noGate:             text.Amber.Cell("none"),
+		string(crib.Ask):   text.Plain.Cell("ask"),
+		string(crib.Allow): text.Plain.Cell("allow"),
+		string(crib.Deny):  text.Red.Cell("deny"),
 	}
-	var rows [][]cell
+	var rows [][]text.Cell
 	for _, t := range tools {
 		description, _ := wire.GetText(t.Definition, "description")
-		rows = append(rows, []cell{{text: t.Address}, gates[t.Gate], {text: description}})
+		rows = append(rows, []text.Cell{{Text: t.Address}, gates[t.Gate], {Text: description}})
 	}
 	if rows == nil {
 		e.say("There are no tools. Take over the servers of your clients with: toolcrib import")
 		return
 	}
 	s := e.screen()
-	s.table([]string{"ADDRESS", "GATE", "DESCRIPTION"}, rows)
-	if n := len(slices.DeleteFunc(slices.Clone(tools), func(t listedTool) bool { return t.Gate != noGate })); n > 0 && s.width > 0 {
-		s.line("", s.styled(dim, fmt.Sprintf("%s without a gate: let through without asking", count(n, "tool"))))
+	s.Table([]string{"ADDRESS", "GATE", "DESCRIPTION"}, rows)
+	if n := len(slices.DeleteFunc(slices.Clone(tools), func(t listedTool) bool { return t.Gate != noGate })); n > 0 && s.Width > 0 {
+		s.Line("", s.Styled(text.Dim, fmt.Sprintf("%s without a gate: let through without asking", text.Count(n, "tool"))))
 	}
 }
 
-// missing tells of the servers that could not be listed. It is an error if one
-// was meant, or all failed.
-func (e *env) missing(lists []toolList, asked int) error {
+// missing tells of the servers that could not be listed. It is an error if
+// those are all that were asked.
+func (e *env) missing(lists []toolList) error {
 	var failed []toolList
 	for _, l := range lists {
 		if l.err != nil {
 			failed = append(failed, l)
 		}
 	}
-	if len(failed) > 0 && len(failed) == asked {
+	if len(failed) > 0 && len(failed) == len(lists) {
 		return fmt.Errorf("list the tools of %s: %w", failed[0].server, failed[0].err)
 	}
 	for _, l := range failed {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,28 +9,27 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/toolcrib/toolcrib/internal/app"
+	"github.com/toolcrib/toolcrib/internal/cli/running"
+	"github.com/toolcrib/toolcrib/internal/cli/workspace"
 	"github.com/toolcrib/toolcrib/internal/clients"
 	"github.com/toolcrib/toolcrib/internal/config"
-	"github.com/toolcrib/toolcrib/internal/crib"
-	"github.com/toolcrib/toolcrib/internal/servers"
 )
-
-// madeFile in the data folder lists the workspaces that were made here, so that
-// no folder is taken away that was there before.
-const madeFile = "made.json"
 
 // dataFiles are the names of everything that the crib keeps in the data
 // folder. What else is there is somebody else's and stays.
 var dataFiles = []string{
-	backupFolder, madeFile, startLockFile, backgroundLog,
+	workspace.BackupFolder, workspace.MadeFile, running.StartLockFile, running.BackgroundLog,
 	"lists", "tokens.json", "sealing.key", "local.token", "write.lock", "serve.lock", "serving.json", "operator.sock",
 }
+
+// tempSuffix ends the names, beginning with a dot, of files that a process was
+// writing when it was killed.
+const tempSuffix = ".tmp"
 
 func (e *env) uninstallCommand() *cobra.Command {
 	var yes bool
@@ -51,7 +49,7 @@ program itself stays.`,
 // removal is what uninstall will do.
 type removal struct {
 	clients   []*clients.Client
-	running   app.Running
+	now       app.Running // the running crib, if runs
 	runs      bool
 	data      bool // there is a data folder
 	workspace bool // there is a workspace, and it was made here
@@ -59,10 +57,13 @@ type removal struct {
 }
 
 func (e *env) uninstall(ctx context.Context, yes bool) error {
-	w, err := e.openWorkspace()
-	if err != nil {
+	// A fault in toolcrib.yaml must not keep it where it is.
+	cfg, _ := config.Load(e.load())
+	if cfg.Workspace == "" || cfg.Data == "" {
+		_, err := e.config()
 		return err
 	}
+	w := workspace.Open(cfg, e.lookupEnv)
 	r, err := e.planRemoval(w)
 	if err != nil {
 		return err
@@ -74,6 +75,10 @@ func (e *env) uninstall(ctx context.Context, yes bool) error {
 	if err := e.confirm(ctx, yes, "Do all of this?"); err != nil {
 		return err
 	}
+	return e.carryOut(ctx, w, r)
+}
+
+func (e *env) carryOut(ctx context.Context, w *workspace.Workspace, r removal) error {
 	for _, c := range r.clients {
 		if _, err := e.undoClient(w, c.ID(), time.Time{}); err != nil {
 			return err
@@ -83,17 +88,17 @@ func (e *env) uninstall(ctx context.Context, yes bool) error {
 		}
 	}
 	if r.runs {
-		if err := stopCrib(ctx, w.cfg, r.running); err != nil {
+		if err := e.place(w.Config).Stop(ctx, r.now); err != nil {
 			return err
 		}
 	}
 	if r.workspace {
-		if err := e.removeKnown(w.cfg.Workspace, w.workspaceFiles()); err != nil {
+		if err := e.removeKnown(w.Config.Workspace, w.Files()); err != nil {
 			return err
 		}
 	}
 	if r.data {
-		if err := e.removeKnown(w.cfg.Data, dataFiles); err != nil {
+		if err := e.removeKnown(w.Config.Data, dataFiles); err != nil {
 			return err
 		}
 	}
@@ -101,64 +106,63 @@ func (e *env) uninstall(ctx context.Context, yes bool) error {
 	return nil
 }
 
-func (e *env) planRemoval(w *workspace) (removal, error) {
+func (e *env) planRemoval(w *workspace.Workspace) (removal, error) {
 	var r removal
 	for _, c := range clients.All() {
-		if e.clientState(c, "http://"+w.cfg.Listen).State == stateRegistered || slices.ContainsFunc(e.registrations(w), func(id string) bool { return id == c.ID() }) {
+		if e.clientState(c, "http://"+w.Config.Listen).State == stateRegistered || slices.ContainsFunc(e.registrations(w), func(id string) bool { return id == c.ID() }) {
 			r.clients = append(r.clients, c)
 		}
 	}
 	var err error
-	if r.running, r.runs, err = app.FindRunning(w.cfg.Data); err != nil {
+	if r.now, r.runs, err = app.FindRunning(w.Config.Data); err != nil {
 		return r, err
 	}
-	r.data = exists(w.cfg.Data)
-	made, err := madeWorkspaces(w.cfg.Data)
+	r.data = exists(w.Config.Data)
+	made, err := w.WasMade()
 	if err != nil {
 		return r, err
 	}
-	if exists(w.cfg.Workspace) {
-		r.workspace = slices.Contains(made, w.cfg.Workspace)
-		r.kept = !r.workspace
+	if exists(w.Config.Workspace) {
+		r.workspace, r.kept = made, !made
 	}
 	return r, nil
 }
 
 // registrations are the clients with a registration that can be undone.
-func (e *env) registrations(w *workspace) []string {
-	backups, err := clients.List(w.backups())
+func (e *env) registrations(w *workspace.Workspace) []string {
+	backups, err := w.Backups()
 	if err != nil {
 		e.say("%v", err)
 	}
 	var ids []string
 	for _, b := range backups {
-		if id := clientOf(b.Label); id != "" {
-			ids = append(ids, id)
+		if b.Registers() {
+			ids = append(ids, b.Client)
 		}
 	}
 	return ids
 }
 
 // showRemoval says what will happen, and whether anything will.
-func (e *env) showRemoval(w *workspace, r removal) bool {
+func (e *env) showRemoval(w *workspace.Workspace, r removal) bool {
 	var lines []string
 	for _, c := range r.clients {
 		lines = append(lines, "take the crib out of "+c.Title()+", and put back what it replaced")
 	}
 	if r.runs {
-		lines = append(lines, fmt.Sprintf("end the running crib, process %d", r.running.PID))
+		lines = append(lines, fmt.Sprintf("end the running crib, process %d", r.now.PID))
 	}
 	if r.data {
-		lines = append(lines, "remove the data folder "+w.cfg.Data+", and with it all tokens")
+		lines = append(lines, "remove the data folder "+w.Config.Data+", and with it all tokens")
 	}
 	if r.workspace {
-		lines = append(lines, "remove the workspace "+w.cfg.Workspace+", its pages and its keys")
+		lines = append(lines, "remove the workspace "+w.Config.Workspace+", its pages and its keys")
 	}
 	for _, l := range lines {
 		e.say("- %s", l)
 	}
 	if r.kept {
-		e.say("The workspace %s was there before and stays", w.cfg.Workspace)
+		e.say("The workspace %s was there before and stays", w.Config.Workspace)
 	}
 	return len(lines) > 0
 }
@@ -166,51 +170,6 @@ func (e *env) showRemoval(w *workspace, r removal) bool {
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, fs.ErrNotExist)
-}
-
-// stopCrib ends the crib that serves the data folder and waits until it has
-// let go of it.
-func stopCrib(ctx context.Context, cfg *config.Config, r app.Running) error {
-	if r.PID <= 0 {
-		return crib.Errorf(crib.Unavailable, "a crib is running, and its process is not known; end it and try again")
-	}
-	p, err := os.FindProcess(r.PID)
-	if err != nil {
-		return fmt.Errorf("end the running crib: %w", err)
-	}
-	if p.Signal(syscall.SIGTERM) != nil {
-		// Windows has no such signal.
-		if err := p.Kill(); err != nil {
-			return fmt.Errorf("end the running crib: %w", err)
-		}
-	}
-	const slack = 10 * time.Second // for what follows the drain
-	ctx, cancel := context.WithTimeout(ctx, app.Drain+slack)
-	defer cancel()
-	tick := time.NewTicker(readyPoll)
-	defer tick.Stop()
-	for {
-		_, runs, err := app.FindRunning(cfg.Data)
-		if err != nil || !runs {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return crib.Errorf(crib.Busy, "the crib of process %d has not ended; end it and try again", r.PID)
-		}
-	}
-}
-
-// workspaceFiles are the names of what the crib keeps in a workspace.
-func (w *workspace) workspaceFiles() []string {
-	names := []string{config.FileName, servers.PageDir, ignoreFile}
-	if dir, err := w.secretFolder(); err == nil {
-		if rel, err := filepath.Rel(w.cfg.Workspace, dir); err == nil && filepath.IsLocal(rel) {
-			names = append(names, rel)
-		}
-	}
-	return names
 }
 
 // removeKnown removes what is known in a folder, and the folder unless
@@ -225,46 +184,18 @@ func (e *env) removeKnown(dir string, names []string) error {
 	if err != nil {
 		return err
 	}
-	if len(left) == 0 {
-		return os.Remove(dir)
-	}
 	var others []string
 	for _, entry := range left {
-		others = append(others, entry.Name())
+		name := entry.Name()
+		if !strings.HasPrefix(name, ".") || !strings.HasSuffix(name, tempSuffix) {
+			others = append(others, name)
+		} else if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	if len(others) == 0 {
+		return os.Remove(dir)
 	}
 	e.say("%s stays, because there is more in it: %s", dir, strings.Join(others, ", "))
 	return nil
-}
-
-// rememberMade notes that the workspace was made here.
-func rememberMade(data, workspace string) error {
-	folder, err := app.OpenData(data)
-	if err != nil {
-		return err
-	}
-	defer folder.Close() //nolint:errcheck // nothing is open in it
-	made, err := madeWorkspaces(data)
-	if err != nil || slices.Contains(made, workspace) {
-		return err
-	}
-	text, err := json.Marshal(append(made, workspace))
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(folder.Path(), madeFile), append(text, '\n'), fileMode)
-}
-
-func madeWorkspaces(data string) ([]string, error) {
-	text, err := os.ReadFile(filepath.Join(data, madeFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var made []string
-	if err := json.Unmarshal(text, &made); err != nil {
-		return nil, crib.Errorf(crib.Invalid, "%s in the data folder is damaged; remove it", madeFile)
-	}
-	return made, nil
 }

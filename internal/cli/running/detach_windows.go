@@ -1,4 +1,4 @@
-package cli
+package running
 
 import (
 	"syscall"
@@ -10,7 +10,3 @@ import (
 func detached() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{HideWindow: true, CreationFlags: windows.DETACHED_PROCESS | windows.CREATE_NEW_PROCESS_GROUP}
 }
-
-// ignoreBrokenPipe does nothing: a write that nobody will read is an error
-// here anyway.
-func ignoreBrokenPipe() {}

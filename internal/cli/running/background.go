@@ -1,4 +1,4 @@
-package cli
+package running
 
 import (
 	"context"
@@ -13,13 +13,16 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/toolcrib/toolcrib/internal/app"
-	"github.com/toolcrib/toolcrib/internal/config"
 	"github.com/toolcrib/toolcrib/internal/crib"
 )
 
+// What a crib in the background keeps in the data folder.
 const (
-	startLockFile  = "start.lock"
-	backgroundLog  = "serve.log"
+	StartLockFile = "start.lock"
+	BackgroundLog = "serve.log"
+)
+
+const (
 	startLockRetry = 50 * time.Millisecond
 
 	// maxLog is the size in bytes from which the log of a crib in the
@@ -31,43 +34,43 @@ const (
 	maxLogTail = 2 << 10
 )
 
-// ensureBackground returns the crib that serves the data folder, and starts one
-// in the background if none does. One process at a time starts one.
-func (e *env) ensureBackground(ctx context.Context, cfg *config.Config) (app.Running, error) {
-	if running, ok, err := waitReady(ctx, cfg); ok || err != nil {
+// Background returns the crib that serves the data folder, and starts one in
+// the background if none does. One process at a time starts one.
+func (p Place) Background(ctx context.Context) (app.Running, error) {
+	if running, ok, err := p.ready(ctx); ok || err != nil {
 		return running, err
 	}
-	data, err := app.OpenData(cfg.Data)
+	data, err := app.OpenData(p.Config.Data)
 	if err != nil {
 		return app.Running{}, err
 	}
 	defer data.Close() //nolint:errcheck // nothing was written
-	lock := flock.New(filepath.Join(data.Path(), startLockFile), flock.SetPermissions(0o600))
+	lock := flock.New(filepath.Join(data.Path(), StartLockFile), flock.SetPermissions(0o600))
 	if _, err := lock.TryLockContext(ctx, startLockRetry); err != nil {
 		return app.Running{}, fmt.Errorf("wait for whoever starts the crib: %w", err)
 	}
 	defer lock.Close() //nolint:errcheck // the system frees it with the process
-	if running, ok, err := waitReady(ctx, cfg); ok || err != nil {
+	if running, ok, err := p.ready(ctx); ok || err != nil {
 		return running, err
 	}
-	return e.startBackground(ctx, cfg)
+	return p.startBackground(ctx)
 }
 
 // startBackground starts a crib that outlives this process, whatever becomes
 // of the terminal and the process group of this one.
-func (e *env) startBackground(ctx context.Context, cfg *config.Config) (app.Running, error) {
-	program, err := self()
+func (p Place) startBackground(ctx context.Context) (app.Running, error) {
+	program, err := Program()
 	if err != nil {
 		return app.Running{}, err
 	}
-	log, begin, err := openLog(filepath.Join(cfg.Data, backgroundLog))
+	log, begin, err := openLog(filepath.Join(p.Config.Data, BackgroundLog))
 	if err != nil {
 		return app.Running{}, err
 	}
 	defer log.Close() //nolint:errcheck // the child has its own
 	// Any port will do: whoever needs this crib reads its address.
-	cmd := exec.Command(program, "serve", "--any-port", "--workspace", cfg.Workspace, "--data", cfg.Data, "--listen", cfg.Listen) //nolint:noctx // it outlives ctx
-	cmd.Env, cmd.Dir = e.environ, cfg.Data
+	cmd := exec.Command(program, "serve", "--any-port", "--workspace", p.Config.Workspace, "--data", p.Config.Data, "--listen", p.Config.Listen) //nolint:noctx // it outlives ctx
+	cmd.Env, cmd.Dir = p.Environ, p.Config.Data
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = detached()
 	if err := cmd.Start(); err != nil {
@@ -85,7 +88,7 @@ func (e *env) startBackground(ctx context.Context, cfg *config.Config) (app.Runn
 	tick := time.NewTicker(readyPoll)
 	defer tick.Stop()
 	for {
-		if running, ok, err := waitReady(ctx, cfg); ok || err != nil {
+		if running, ok, err := p.ready(ctx); ok || err != nil {
 			return running, err
 		}
 		select {

@@ -1,7 +1,8 @@
-package cli
+package workspace
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -11,21 +12,21 @@ import (
 	"github.com/toolcrib/toolcrib/internal/secret"
 )
 
-// planned is a server that is about to be written as a page.
-type planned struct {
+// Planned is a server that is about to be written as a page.
+type Planned struct {
 	clients.Imported
-	block pages.Block
-	notes []string // what a person should know
-	files []clients.Change
+	Block pages.Block
+	Notes []string         // what a person should know
+	Files []clients.Change // the page and the keys, all of them new
 }
 
 // makeBlock turns a planned server into what a page says. Its error says why
 // no page can say it.
-func makeBlock(s clients.Imported) (planned, error) {
-	p := planned{Imported: s, block: pages.NewBlock(), notes: slices.Clone(s.Problems)}
-	p.block.Enabled = !s.Disabled
+func makeBlock(s clients.Imported) (Planned, error) {
+	p := Planned{Imported: s, Block: pages.NewBlock(), Notes: slices.Clone(s.Problems)}
+	p.Block.Enabled = !s.Disabled
 	var err error
-	if p.block.Transport, err = makeTransport(s); err != nil {
+	if p.Block.Transport, err = makeTransport(s); err != nil {
 		return p, err
 	}
 	for _, kv := range s.Env {
@@ -33,20 +34,20 @@ func makeBlock(s clients.Imported) (planned, error) {
 			p.note("left out: %v", err)
 			continue
 		}
-		p.block.Env = append(p.block.Env, pages.NamedTemplate{Name: kv.Name, Value: template(kv)})
+		p.Block.Env = append(p.Block.Env, pages.NamedTemplate{Name: kv.Name, Value: template(kv)})
 	}
 	for _, kv := range s.Headers {
 		if err := pages.CheckHeaderName(kv.Name); err != nil {
 			p.note("left out: %v", err)
 			continue
 		}
-		p.block.Headers = append(p.block.Headers, pages.NamedTemplate{Name: kv.Name, Value: template(kv)})
+		p.Block.Headers = append(p.Block.Headers, pages.NamedTemplate{Name: kv.Name, Value: template(kv)})
 	}
 	return p, nil
 }
 
-func (p *planned) note(format string, args ...any) {
-	p.notes = append(p.notes, fmt.Sprintf(format, args...))
+func (p *Planned) note(format string, args ...any) {
+	p.Notes = append(p.Notes, fmt.Sprintf(format, args...))
 }
 
 // makeTransport reads what no page expands: other users of the machine can see
@@ -97,16 +98,16 @@ func bearerToken(kv clients.ImportedValue) bool {
 	return alone && strings.EqualFold(kv.Name, "Authorization") && strings.EqualFold(kv.Scheme, "Bearer")
 }
 
-// target is where a server is reached, as a person reads it.
-func (p *planned) target() string {
-	if p.block.Transport.IsHTTP() {
-		return p.block.Transport.URL
+// Target is where a server is reached, as a person reads it.
+func (p *Planned) Target() string {
+	if p.Block.Transport.IsHTTP() {
+		return p.Block.Transport.URL
 	}
-	return strings.Join(p.block.Transport.Command, " ")
+	return strings.Join(p.Block.Transport.Command, " ")
 }
 
-// secretNames are the names of the keys that go into the file store.
-func (p *planned) secretNames() []string {
+// SecretNames are the names of the keys that go into the file store.
+func (p *Planned) SecretNames() []string {
 	var names []string
 	for _, s := range p.Secrets {
 		names = append(names, s.Name)
@@ -115,8 +116,8 @@ func (p *planned) secretNames() []string {
 }
 
 // page is the text of the page, and what should be known of it is noted.
-func (p *planned) page(text string) ([]byte, error) {
-	src, err := pages.Render(p.block, p.Name, text)
+func (p *Planned) page(text string) ([]byte, error) {
+	src, err := pages.Render(p.Block, p.Name, text)
 	if err != nil {
 		return nil, err
 	}
@@ -125,4 +126,38 @@ func (p *planned) page(text string) ([]byte, error) {
 		p.note("%s", f.Msg)
 	}
 	return src, nil
+}
+
+// newFile is a file that must not exist.
+func newFile(path string, content []byte) clients.Change {
+	return clients.Change{Path: path, After: content, Mode: fileMode}
+}
+
+// secretFiles are the files of keys.
+func (w *Workspace) secretFiles(secrets []clients.Secret) ([]clients.Change, error) {
+	if len(secrets) == 0 {
+		return nil, nil
+	}
+	dir, err := w.SecretFolder()
+	if err != nil {
+		return nil, err
+	}
+	var files []clients.Change
+	for _, s := range secrets {
+		files = append(files, newFile(filepath.Join(dir, s.Name), []byte(s.Value)))
+	}
+	return files, nil
+}
+
+// files are the page of a server and its keys, all of them new.
+func (w *Workspace) files(p *Planned, text string) ([]clients.Change, error) {
+	page, err := p.page(text)
+	if err != nil {
+		return nil, err
+	}
+	files, err := w.secretFiles(p.Secrets)
+	if err != nil {
+		return nil, err
+	}
+	return append(files, newFile(w.PagePath(p.Name), page)), nil
 }

@@ -1,4 +1,7 @@
-package cli
+// Package mcp is an ordinary MCP client of a crib, in both families of protocol
+// versions. It carries bytes, so that what a command prints is what the server
+// said.
+package mcp
 
 import (
 	"bytes"
@@ -7,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -21,32 +25,32 @@ import (
 // send, and room for what the crib adds.
 const maxAnswer = 32 << 20
 
-// mcpClient is an ordinary MCP client of the crib. It carries bytes, so that
-// what it prints is what the server said.
-type mcpClient struct {
-	http    *http.Client
-	base    string // http://host:port, without a path
-	host    string // for the Host header, "" is that of base
-	token   string // "" is none
-	version string // of this program
-	last    atomic.Int64
+// Client sends requests to a crib.
+type Client struct {
+	Base    string // http://host:port, without a path
+	Host    string // for the Host header, "" is that of Base
+	Token   string // "" is none
+	Version string // of this program
+	HTTP    *http.Client
+
+	last atomic.Int64
 }
 
-// endpoint is the path of all servers, or of one.
-func endpoint(server string) string {
+// Endpoint is the path of all servers, or of one.
+func Endpoint(server string) string {
 	if server == "" {
 		return "/v1/mcp"
 	}
 	return "/v1/mcp/" + server
 }
 
-func (c *mcpClient) info() []byte {
-	return slices.Concat([]byte(`{"name":"toolcrib-cli","version":`), wire.Quote(c.version), []byte("}"))
+func (c *Client) info() []byte {
+	return slices.Concat([]byte(`{"name":"toolcrib-cli","version":`), wire.Quote(c.Version), []byte("}"))
 }
 
-// modern sends a request of protocol version 2026-07-28. params is a raw
+// Modern sends a request of protocol version 2026-07-28. params is a raw
 // object; extra headers mirror arguments.
-func (c *mcpClient) modern(ctx context.Context, path, method string, params []byte, extra http.Header) (wire.Message, error) {
+func (c *Client) Modern(ctx context.Context, path, method string, params []byte, extra http.Header) (wire.Message, error) {
 	meta := slices.Concat([]byte(`{"`+wire.MetaProtocolVersion+`":"`+wire.NewestModern+`","`+wire.MetaClientInfo+`":`), c.info(),
 		[]byte(`,"`+wire.MetaClientCapabilities+`":{}}`))
 	body := c.body(method, wire.SetMembers(nil, params, wire.Set{Key: "_meta", Val: meta}))
@@ -61,7 +65,7 @@ func (c *mcpClient) modern(ctx context.Context, path, method string, params []by
 	for name, values := range extra {
 		h[name] = values
 	}
-	resp, err := c.post(ctx, path, body, h)
+	resp, err := c.do(ctx, http.MethodPost, path, body, h)
 	if err != nil {
 		return wire.Message{}, err
 	}
@@ -70,7 +74,7 @@ func (c *mcpClient) modern(ctx context.Context, path, method string, params []by
 }
 
 // body is a request, or a notification, with params as given.
-func (c *mcpClient) body(method string, params []byte) []byte {
+func (c *Client) body(method string, params []byte) []byte {
 	id := ""
 	if !strings.HasPrefix(method, "notifications/") {
 		id = `"id":` + strconv.FormatInt(c.last.Add(1), 10) + ","
@@ -82,31 +86,35 @@ func (c *mcpClient) body(method string, params []byte) []byte {
 	return append(out, '}')
 }
 
-// post sends body. The error is Unavailable if nobody listens.
-func (c *mcpClient) post(ctx context.Context, path string, body []byte, h http.Header) (*http.Response, error) {
-	return c.do(ctx, http.MethodPost, path, body, h)
-}
-
-func (c *mcpClient) do(ctx context.Context, verb, path string, body []byte, h http.Header) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, verb, c.base+path, bytes.NewReader(body))
+// do sends body. The error is Unavailable if nobody listens, so that nothing
+// was sent.
+func (c *Client) do(ctx context.Context, verb, path string, body []byte, h http.Header) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, verb, c.Base+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
-	req.Header, req.Host = h.Clone(), c.host
+	req.Header, req.Host = h.Clone(), c.Host
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
+	if c.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.Token)
 	}
-	resp, err := c.http.Do(req)
+	resp, err := c.HTTP.Do(req)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, crib.Errorf(crib.Unavailable, "the crib at %s cannot be reached: %v", c.base, errors.Unwrap(err))
+		var op *net.OpError
+		if errors.As(err, &op) && op.Op == "dial" {
+			return nil, crib.Errorf(crib.Unavailable, "the crib at %s cannot be reached: %v", c.Base, op.Err)
+		}
+		return nil, errLost
 	}
 	return resp, nil
 }
+
+// errLost is the end of a connection before the answer.
+var errLost = crib.Errorf(crib.Unknown, "the connection to the crib was lost; it is not known whether the call was executed")
 
 // readAnswer reads the response to the request id, which comes alone or at the
 // end of a stream.
@@ -134,7 +142,7 @@ func readStream(from io.Reader, id []byte) (wire.Message, error) {
 	for {
 		ev, err := events.Next()
 		if err != nil {
-			return wire.Message{}, crib.Errorf(crib.Unknown, "the connection to the crib was lost; it is not known whether the call was executed")
+			return wire.Message{}, errLost
 		}
 		m, err := wire.ScanServer(ev.Data)
 		if err == nil && m.Kind == wire.ResponseKind && bytes.Equal(m.ID.In(m.Body), id) {
@@ -143,8 +151,8 @@ func readStream(from io.Reader, id []byte) (wire.Message, error) {
 	}
 }
 
-// result returns the result of a response, or its error.
-func result(m wire.Message) ([]byte, error) {
+// Result returns the result of a response, or its error.
+func Result(m wire.Message) ([]byte, error) {
 	if m.Error.OK() {
 		return nil, rpcError(wire.ReadError(m.Error.In(m.Body)))
 	}

@@ -1,4 +1,6 @@
-package cli
+// Package text is how commands write for people: what servers say is made
+// visible first, and only a terminal gets columns and colours.
+package text
 
 import (
 	"fmt"
@@ -32,20 +34,20 @@ func shows(c rune) bool {
 	return unicode.IsPrint(c) && !unicode.Is(blank, c) || unicode.Is(unicode.Zs, c)
 }
 
-// visible returns s, which may come from a server, so that all of it is seen
+// Visible returns s, which may come from a server, so that all of it is seen
 // and none of it drives the terminal: control, invisible and direction-turning
 // characters are written as escapes. Line breaks and tabs stay.
-func visible(s string) string {
+func Visible(s string) string {
 	return escapeUnseen(s, func(c rune) bool { return c == '\n' || c == '\t' || shows(c) }, escaped)
 }
 
-// oneLine is visible for a place that has one line: runs of white space
+// OneLine is Visible for a place that has one line: runs of white space
 // become one space.
-func oneLine(s string) string { return visible(strings.Join(strings.Fields(s), " ")) }
+func OneLine(s string) string { return Visible(strings.Join(strings.Fields(s), " ")) }
 
-// visibleJSON is visible for JSON text, which stays the same value: what is
+// VisibleJSON is Visible for JSON text, which stays the same value: what is
 // escaped can only stand inside strings.
-func visibleJSON(s string) string {
+func VisibleJSON(s string) string {
 	return escapeUnseen(s, func(c rune) bool { return c < utf8.RuneSelf || shows(c) }, func(c rune, _ string) string {
 		if c > 0xffff {
 			hi, lo := utf16.EncodeRune(c)
@@ -84,8 +86,8 @@ func escaped(c rune, raw string) string {
 	return fmt.Sprintf(`\u%04x`, c)
 }
 
-// count is n with its noun: 1 tool, 12 tools.
-func count(n int, noun string) string {
+// Count is n with its noun: 1 tool, 12 tools.
+func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
