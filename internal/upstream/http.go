@@ -416,8 +416,11 @@ func (e *statusError) Unwrap() error { return e.err }
 func (l *httpLeg) awaited(ctx context.Context, c *call) (*Reply, error) {
 	select {
 	case r := <-c.reply:
+		if end := endOfLeg(""); errors.As(r.err, &end) {
+			return nil, lost(l.spec.Name, c.out, true, end.Error())
+		}
 		if r.err != nil {
-			return nil, lost(l.spec.Name, c.out, true, r.err.Error())
+			return nil, r.err
 		}
 		return &Reply{Message: r.m, Era: l.Hello().Era, Status: http.StatusOK}, nil
 	case <-ctx.Done():

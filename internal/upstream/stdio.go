@@ -148,9 +148,11 @@ func (l *stdioLeg) Noise() (int, []string) {
 // be read from the line's start, else every open request.
 func (l *stdioLeg) oversize(prefix []byte) {
 	err := crib.Errorf(crib.TooLarge, "server %s answered a line of more than %d bytes", l.spec.Name, MaxMessage)
-	if c := l.open.get(wire.IDFromPrefix(prefix)); c != nil {
-		c.finish(result{err: err})
-		return
+	if id := wire.IDFromPrefix(prefix); id != nil {
+		if c := l.open.get(id); c != nil {
+			c.finish(result{err: err})
+		}
+		return // it was the answer to a request that nobody waits for any more
 	}
 	for _, c := range l.open.all() {
 		c.finish(result{err: err})

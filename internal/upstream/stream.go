@@ -60,9 +60,13 @@ func (l *httpLeg) readStream(c *call, body io.Reader, pos *position) (*Reply, er
 	events := wire.NewEventReader(body, MaxMessage)
 	for {
 		ev, err := events.Next()
-		if errors.Is(err, wire.ErrTooLarge) {
+		if over := (*wire.EventTooLargeError)(nil); errors.As(err, &over) {
+			err := crib.Errorf(crib.TooLarge, "server %s sent an event of more than %d bytes", l.spec.Name, MaxMessage)
 			if c != nil {
-				return nil, crib.Errorf(crib.TooLarge, "server %s sent an event of more than %d bytes", l.spec.Name, MaxMessage)
+				return nil, err
+			}
+			if meant := l.open.get(wire.IDFromPrefix(over.Event.Data)); meant != nil {
+				meant.finish(result{err: err})
 			}
 			continue
 		}

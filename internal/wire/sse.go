@@ -64,6 +64,7 @@ type EventReader struct {
 	event   Event
 	hasData bool // event has a data line, maybe an empty one
 	over    bool // event is over a limit
+	told    bool // Next has said so
 }
 
 type eventField int
@@ -86,8 +87,8 @@ func NewEventReader(r io.Reader, maxEvent int) *EventReader {
 // event with an id alone is returned too, with no Data, because the id is
 // where the stream is resumed. An event that the stream ends in is dropped.
 //
-// The error of one event that is over the limit is an *EventTooLargeError;
-// the next call goes on behind that event. At the end of the stream the error
+// The error of one event that is over the limit is an *EventTooLargeError, as
+// soon as it is over: it may never end. The next call goes on behind it. At the end of the stream the error
 // is io.EOF. Every other error is the reader's.
 func (r *EventReader) Next() (Event, error) {
 	for {
@@ -98,7 +99,7 @@ func (r *EventReader) Next() (Event, error) {
 		if part.first && part.last && len(part.text) == 0 {
 			event, over := r.take()
 			if over {
-				return Event{}, &EventTooLargeError{Limit: r.max, Event: event}
+				continue
 			}
 			if len(event.Data) > 0 || event.HasID || event.Retry > 0 {
 				return event, nil
@@ -112,6 +113,10 @@ func (r *EventReader) Next() (Event, error) {
 		r.add(text)
 		if part.last {
 			r.commit()
+		}
+		if r.over && !r.told {
+			r.told = true
+			return Event{}, &EventTooLargeError{Limit: r.max, Event: r.event}
 		}
 	}
 }
@@ -193,7 +198,7 @@ func (r *EventReader) commit() {
 // take returns what was read since the last blank line.
 func (r *EventReader) take() (event Event, over bool) {
 	event, over = r.event, r.over
-	r.event, r.hasData, r.over = Event{}, false, false
+	r.event, r.hasData, r.over, r.told = Event{}, false, false, false
 	return event, over
 }
 

@@ -52,7 +52,9 @@ func readAll(t *testing.T, r io.Reader, maxEvent int) []string {
 		var tooLarge *EventTooLargeError
 		switch {
 		case errors.As(err, &tooLarge):
-			out = append(out, "too large: "+show(tooLarge.Event))
+			e := tooLarge.Event
+			e.Data = nil // how much of it is there depends on how it came
+			out = append(out, "too large: "+show(e))
 		case err != nil:
 			t.Fatal(err)
 		default:
@@ -174,10 +176,10 @@ func TestEventReaderGoesOnBehindATooLargeEvent(t *testing.T) {
 		want   Event
 	}{
 		"one line":            {"id: 9\ndata: " + long + "\n", Event{ID: "9", HasID: true, Data: []byte(long[:EventPrefix])}},
-		"id behind the data":  {"data: " + long + "\nid: 9\n", Event{ID: "9", HasID: true, Data: []byte(long[:EventPrefix])}},
+		"id behind the data":  {"data: " + long + "\nid: 9\n", Event{Data: []byte(long[:EventPrefix])}},
 		"many lines":          {strings.Repeat("data: 0123456\n", limit/8+1), Event{Data: []byte(strings.Repeat("0123456\n", limit/8)[:EventPrefix])}},
 		"many empty lines":    {strings.Repeat("data\n", limit+2), Event{Data: []byte(strings.Repeat("\n", EventPrefix))}},
-		"a long id":           {"data: a\nid: " + strings.Repeat("i", maxEventField+1) + "\ndata: b\n", Event{Data: []byte("a\nb")}},
+		"a long id":           {"data: a\nid: " + strings.Repeat("i", maxEventField+1) + "\ndata: b\n", Event{Data: []byte("a")}},
 		"a long name":         {"event: " + strings.Repeat("n", maxEventField+1) + "\n", Event{}},
 		"one byte too much":   {"data: " + strings.Repeat("x", limit+1) + "\n", Event{Data: bytes.Repeat([]byte("x"), EventPrefix)}},
 		"a line end too much": {"data: " + strings.Repeat("x", limit) + "\ndata\n", Event{Data: bytes.Repeat([]byte("x"), EventPrefix)}},
@@ -246,7 +248,11 @@ func TestEventReaderMemoryIsBounded(t *testing.T) {
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := NewEventReader(stream, limit).Next()
+		events := NewEventReader(stream, limit)
+		_, err := events.Next()
+		for errors.Is(err, ErrTooLarge) {
+			_, err = events.Next()
+		}
 		runtime.ReadMemStats(&after)
 		if err != io.EOF {
 			t.Errorf("%s: got %v", name, err)
