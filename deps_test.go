@@ -24,39 +24,46 @@ var imports = map[string][]string{
 	"crib":      {},
 	"wire":      {},
 	"telemetry": {},
-	"secret":    {"crib"},
+	"secret":    {"crib"}, // its errors
 
 	// Parts that know one thing each.
 	"child":    {"crib"},
 	"web":      {"crib"},
 	"auth":     {"crib", "web"}, // the shape of a refusal
-	"policy":   {"crib", "wire"},
+	"policy":   {"crib"},
 	"page":     {"crib", "secret", "wire"},
-	"clients":  {"crib", "secret", "clients/edit"},
-	"bridge":   {"crib", "wire", "secret"},
-	"upstream": {"crib", "wire", "secret", "child"},
+	"clients":  {"crib", "clients/edit"},
+	"bridge":   {"crib", "wire"},
+	"upstream": {"crib", "wire", "child"},
 	"demo":     {"wire"},
 
 	"clients/edit": {"crib"}, // text edits, below the clients whose files they change
 
 	"servers": {"crib", "wire", "secret", "page"},
-	"catalog": {"crib", "wire", "secret", "child", "upstream", "servers"},
+	"catalog": {"crib", "wire", "child", "upstream", "servers"},
 	"gateway": {"crib", "wire", "policy", "bridge", "upstream", "servers", "catalog"},
 
 	// Doors.
-	"mcphttp":  {"crib", "wire", "web", "auth", "catalog", "gateway"},
-	"mcpstdio": {"crib", "wire", "web", "catalog", "gateway"},
+	"mcphttp":  {"crib", "wire", "web", "auth", "gateway"},
+	"mcpstdio": {"crib", "wire"}, // a relay to the other door
 
 	// The whole.
 	"config": {"crib", "secret", "page", "servers", "web"},
-	"store":  {"crib", "auth", "catalog"},
-	"app": {"crib", "wire", "telemetry", "secret", "child", "web", "auth", "policy", "page", "clients", "bridge", "upstream",
-		"servers", "catalog", "gateway", "mcphttp", "mcpstdio", "config", "store", "demo"},
-	"cli": {"crib", "wire", "telemetry", "secret", "page", "servers", "clients", "mcpstdio", "config", "app", "demo"},
-	"":    {"cli"}, // main.go
+	"store":  {"crib", "auth"},
+	"app":    {"crib", "wire", "secret", "web", "auth", "page", "bridge", "upstream", "servers", "catalog", "gateway", "mcphttp", "config", "store"},
+	"cli": {"crib", "wire", "telemetry", "secret", "page", "servers", "clients", "mcpstdio", "config", "app", "demo",
+		"cli/mcp", "cli/reference", "cli/running", "cli/text", "cli/workspace"},
+	"": {"cli"}, // main.go
+
+	// What commands share, below them.
+	"cli/text":      {},
+	"cli/mcp":       {"crib", "wire"},
+	"cli/reference": {"crib", "page", "config"},
+	"cli/running":   {"crib", "config", "app", "cli/mcp"},
+	"cli/workspace": {"crib", "secret", "page", "servers", "clients", "config"},
 
 	// Peers for tests; see onlyInTests.
-	"mcptest": {"crib", "wire"},
+	"mcptest": {"wire"},
 
 	// Tests that use the crib from outside, by its commands.
 	"test/peers": {},
