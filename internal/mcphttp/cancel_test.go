@@ -287,8 +287,8 @@ func TestTimeoutCancels(t *testing.T) {
 			for _, client := range []wire.Era{wire.Legacy, wire.Modern} {
 				t.Run(fmt.Sprintf("%s client of %s over %s", client, era, name), func(t *testing.T) {
 					c := newCrib(t, cribOptions{}, server.def)
-					before := len(server.cancelled())
-					r := c.enter(name).Post(client, "tools/call", callOf("slow", newGate(t).args()))
+					before := server.cancelled()
+					r := c.enter(name).Post(client, "tools/call", callOf("slow", newGate(t).args(mark(t.Name()))))
 					var result struct {
 						IsError bool              `json:"isError"`
 						Meta    map[string]string `json:"_meta"`
@@ -299,7 +299,10 @@ func TestTimeoutCancels(t *testing.T) {
 					if !strings.Contains(r.Text(), "not known whether") {
 						t.Errorf("the text is %q", r.Text())
 					}
-					mcptest.Eventually(t, "the cancellation", func() bool { return len(server.cancelled()) == before+1 })
+					id := server.idOf(t, t.Name())
+					mcptest.Eventually(t, "the cancellation", func() bool {
+						return count(server.cancelled(), id) == count(before, id)+1
+					})
 				})
 			}
 		}
@@ -324,4 +327,14 @@ func TestProgressGivesTime(t *testing.T) {
 	if r := <-done; r.Text() != "done" || len(r.Others()) != 12 {
 		t.Errorf("%v", r)
 	}
+}
+
+func count(list []string, want string) int {
+	n := 0
+	for _, s := range list {
+		if s == want {
+			n++
+		}
+	}
+	return n
 }
