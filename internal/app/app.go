@@ -54,17 +54,18 @@ type App struct {
 	redactor secret.Redactor
 	started  time.Time
 
-	folder  *store.Folder
-	lock    *store.Lock
-	auth    *auth.Registry
-	cat     *catalog.Catalog
-	gw      *gateway.Gateway
-	door    *mcphttp.Door
-	guarded atomic.Pointer[http.Handler] // the door behind the checks that are configured now
-	front   net.Listener
-	op      net.Listener
-	current atomic.Pointer[state]
-	reload  sync.Mutex // held while a configuration is loaded
+	folder   *store.Folder
+	lock     *store.Lock
+	auth     *auth.Registry
+	cat      *catalog.Catalog
+	gw       *gateway.Gateway
+	door     *mcphttp.Door
+	guarded  atomic.Pointer[http.Handler] // the door behind the checks that are configured now
+	front    net.Listener
+	op       net.Listener
+	current  atomic.Pointer[state]
+	stopping atomic.Bool
+	reload   sync.Mutex // held while a configuration is loaded
 }
 
 // state is what one load of the configuration brought. It is not changed.
@@ -317,6 +318,7 @@ func (a *App) stop(front, op *http.Server) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), drain)
 	defer cancel()
+	a.stopping.Store(true)
 	a.gw.Drain()
 	finished := make(chan struct{})
 	go func() {
@@ -377,11 +379,19 @@ func (a *App) guard(st *state) (http.Handler, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/v1/", a.door)
-	for _, path := range []string{"GET /healthz", "GET /readyz"} {
-		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			w.Write([]byte("ok\n")) //nolint:errcheck // a client that is gone needs no answer
-		})
-	}
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if a.stopping.Load() {
+			plain(w, http.StatusServiceUnavailable, "stopping\n")
+			return
+		}
+		plain(w, http.StatusOK, "ok\n")
+	})
 	return guard(mux), nil
+}
+
+func plain(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	w.Write([]byte(text)) //nolint:errcheck // a client that is gone needs no answer
 }

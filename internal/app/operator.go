@@ -63,21 +63,21 @@ func listenOperator(data string) (net.Listener, error) {
 
 func (a *App) operatorServer() *http.Server {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, a.Status()) })
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { a.writeJSON(w, a.Status()) })
 	mux.HandleFunc("POST /reload", func(w http.ResponseWriter, _ *http.Request) {
 		if err := a.Reload(); err != nil {
-			writeError(w, err)
+			a.writeError(w, err)
 			return
 		}
-		writeJSON(w, a.Status())
+		a.writeJSON(w, a.Status())
 	})
 	mux.HandleFunc("POST /connect/{server}", func(w http.ResponseWriter, r *http.Request) {
 		st, err := a.connect(r.Context(), r.PathValue("server"))
 		if err != nil {
-			writeError(w, err)
+			a.writeError(w, err)
 			return
 		}
-		writeJSON(w, st)
+		a.writeJSON(w, st)
 	})
 	return web.Server(mux, a.log)
 }
@@ -101,15 +101,22 @@ type errorDoc struct {
 	Error string    `json:"error"`
 }
 
-func writeJSON(w http.ResponseWriter, v any) {
+// writeJSON answers an operator. Secrets are hidden here, once for all that a
+// server may have repeated one in.
+func (a *App) writeJSON(w http.ResponseWriter, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		a.writeError(w, fmt.Errorf("write the answer: %w", err))
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(v) //nolint:errcheck // a client that is gone needs no answer
+	w.Write(a.redactor.Redact(body)) //nolint:errcheck // a client that is gone needs no answer
 }
 
-func writeError(w http.ResponseWriter, err error) {
+func (a *App) writeError(w http.ResponseWriter, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(web.Status(err))
-	json.NewEncoder(w).Encode(errorDoc{crib.CodeOf(err), crib.SafeText(err)}) //nolint:errcheck // likewise
+	json.NewEncoder(w).Encode(errorDoc{crib.CodeOf(err), a.redactor.RedactString(crib.SafeText(err))}) //nolint:errcheck // likewise
 }
 
 // Operator talks to the running crib of a data folder.

@@ -50,10 +50,11 @@ type ServerStatus struct {
 	Eras      []string   `json:"eras,omitempty"`
 	Error     string     `json:"error,omitempty"`
 	PID       int        `json:"pid,omitempty"`
-	Stderr    string     `json:"stderr,omitempty"` // last words, secrets hidden
-	Noise     int        `json:"noise,omitempty"`  // lines on stdout that were no messages
-	Open      int        `json:"open"`             // requests waiting for an answer
-	Known     bool       `json:"known"`            // its lists are known
+	Stderr    string     `json:"stderr,omitempty"`     // last words, secrets hidden
+	Noise     int        `json:"noise,omitempty"`      // lines on stdout that were no messages
+	NoiseTail []string   `json:"noise_tail,omitempty"` // the last of them
+	Open      int        `json:"open"`                 // requests waiting for an answer
+	Known     bool       `json:"known"`                // its lists are known
 	Tools     []ToolInfo `json:"tools"`
 	Prompts   int        `json:"prompts"`
 	Resources int        `json:"resources"`
@@ -123,6 +124,7 @@ func (a *App) serverStatus(def *servers.Definition) ServerStatus {
 	}
 	up := srv.Up().State()
 	out.State, out.Error, out.PID, out.Stderr, out.Noise, out.Open = string(up.Phase), a.redactor.RedactString(up.Error), up.PID, up.Stderr, up.Noise, up.Open
+	out.NoiseTail = up.NoiseTail
 	for _, e := range up.Eras {
 		out.Eras = append(out.Eras, string(e))
 	}

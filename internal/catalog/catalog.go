@@ -108,7 +108,9 @@ func (c *Catalog) Apply(defs []servers.Definition) {
 	}
 	old := c.snapshot.Load()
 	now := &snapshot{byName: make(map[string]*Server, len(defs))}
+	defined := make(map[string]bool, len(defs))
 	for _, def := range defs {
+		defined[def.Name] = true
 		if !def.Enabled {
 			continue
 		}
@@ -125,7 +127,7 @@ func (c *Catalog) Apply(defs []servers.Definition) {
 		switch now.byName[name] {
 		case prev:
 		case nil:
-			c.work.Go(prev.close)
+			c.work.Go(func() { prev.close(); c.forget(name, defined[name]) })
 		default:
 			c.work.Go(prev.finish)
 		}
@@ -136,6 +138,17 @@ func (c *Catalog) Apply(defs []servers.Definition) {
 				c.announce(Change{name, k})
 			}
 		}
+	}
+}
+
+// forget takes the last lists of a server out of the store that is not defined
+// any more.
+func (c *Catalog) forget(name string, defined bool) {
+	if defined {
+		return
+	}
+	if err := c.opts.Store.Delete(name); err != nil {
+		c.opts.Log.Warn("the last lists of a server cannot be removed", "server", name, "err", err)
 	}
 }
 

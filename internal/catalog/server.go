@@ -446,7 +446,7 @@ func (s *Server) keep(hello *wire.Hello, k Kind, l *List) {
 		kn = &known{}
 		s.known[hello.Era] = kn
 	}
-	same := sameItems(kn.lists[k], l)
+	same := sameItems(kn.lists[k], l) || kn.lists[k] == nil && len(l.Items) == 0 && len(l.Problems) == 0
 	kn.hello, kn.said[k], kn.lists[k], kn.asked[k] = hello, true, l, time.Now()
 	if kn.silent && l.TTL < 0 {
 		l.TTL = LegacyTTL

@@ -323,7 +323,7 @@ func (g *Gateway) toolError(req *Request, err error) Answer {
 		kind = `"resultType":"complete",`
 	}
 	result := slices.Concat([]byte(`{`+kind+`"content":[{"type":"text","text":`), wire.Quote(g.redact(crib.SafeText(err))),
-		[]byte(`}],"isError":true,"_meta":{"io.toolcrib/code":`), wire.Quote(string(crib.CodeOf(err))), []byte("}}"))
+		[]byte(`}],"isError":true,"_meta":{"`+wire.MetaCode+`":`), wire.Quote(string(crib.CodeOf(err))), []byte("}}"))
 	return Answer{Body: wire.ResultBody(req.id(), result)}
 }
 

@@ -45,7 +45,7 @@ func (ex *exchange) outgoing(t *target) (*upstream.Outgoing, error) {
 	}
 	out := &upstream.Outgoing{
 		Method: m.Method, Src: m.Body, ID: m.ID, Token: m.Meta.ProgressToken,
-		Name: t.name, HasName: t.name != "", Owner: owns(m.Method), Read: harmless(m.Method),
+		Name: t.name, HasName: t.name != "", Owner: owns(m.Method), Read: wire.Repeatable(m.Method),
 		Timeout: ex.server.Def().Timeout,
 	}
 	if at.OK() {
@@ -75,15 +75,6 @@ func publicAt(m wire.Message) wire.Span {
 // request (2026-07-28, Multi Round-Trip Requests, Supported Requests).
 func owns(method string) bool {
 	return method == "tools/call" || method == "prompts/get" || method == "resources/read"
-}
-
-// harmless reports whether sending a request twice does nothing twice.
-func harmless(method string) bool {
-	switch method {
-	case "prompts/get", "resources/read", "completion/complete", "resources/subscribe", "resources/unsubscribe", "logging/setLevel", "tasks/get", "tasks/list":
-		return true
-	}
-	return false
 }
 
 // translated is the client's message in the era of the leg.
@@ -238,7 +229,7 @@ func (ex *exchange) Request(m wire.Message, answer func([]byte)) {
 // a kind. On a connection that everybody shares it was told of nothing.
 func (ex *exchange) mayAsk(s *Session, kind string) bool {
 	d := ex.server.Def().Dialogue
-	return d.Share != servers.ShareServer && contains(d.May, kind) && wire.Get(s.capabilities, kind) != nil
+	return d.Share != servers.ShareServer && slices.Contains(d.May, kind) && wire.Get(s.capabilities, kind) != nil
 }
 
 func (ex *exchange) remember(m wire.Message, id string) bool {

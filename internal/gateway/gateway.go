@@ -9,6 +9,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -245,7 +246,7 @@ func (g *Gateway) want(req *Request, srv *catalog.Server) upstream.Want {
 func permitted(capabilities []byte, may []string) []byte {
 	var sets []wire.Set
 	for _, c := range []string{servers.MayElicitation, servers.MayRoots, servers.MaySampling} {
-		if !contains(may, c) {
+		if !slices.Contains(may, c) {
 			sets = append(sets, wire.Set{Key: c})
 		}
 	}
@@ -258,15 +259,6 @@ func permitted(capabilities []byte, may []string) []byte {
 		}
 	}
 	return capabilities
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }
 
 // refuse answers with a JSON-RPC error.
@@ -297,6 +289,6 @@ func (g *Gateway) failure(req *Request, err error) Answer {
 	case code == crib.Unsupported:
 		rpc = wire.CodeMethodNotFound
 	}
-	data := append([]byte(`{"io.toolcrib/code":`), wire.Quote(string(code))...)
+	data := append([]byte(`{"`+wire.MetaCode+`":`), wire.Quote(string(code))...)
 	return Answer{Body: wire.ErrorBody(req.id(), rpc, g.redact(crib.SafeText(err)), append(data, '}'))}
 }

@@ -89,7 +89,7 @@ func (l *logLevels) note(h *wire.Hello, level string, leg upstream.Leg, life con
 // next request.
 func (g *Gateway) setLevel(ctx context.Context, req *Request) Answer {
 	level, ok := req.Message.Params.Level.Text(req.Message.Body)
-	if !ok || !contains(levels, level) {
+	if !ok || !slices.Contains(levels, level) {
 		return refuse(req, wire.CodeInvalidParams, "the level must be one of "+strings.Join(levels, ", "), 0)
 	}
 	tell := g.cat.Servers()
@@ -134,7 +134,7 @@ func (g *Gateway) tellLevel(ctx context.Context, req *Request, srv *catalog.Serv
 		own = req.Session.wantedLevel()
 	}
 	due := g.levels.due(h, own, srv.Def().Dialogue.Share != servers.ShareSession)
-	if due == "" || !contains(levels, due) {
+	if due == "" || !slices.Contains(levels, due) {
 		return
 	}
 	g.levels.note(h, due, leg, g.life, &g.work)

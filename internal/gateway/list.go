@@ -106,10 +106,10 @@ func (g *Gateway) appendListMeta(out []byte, req *Request, stale, missing []stri
 		sets = append(sets, wire.Set{Key: wire.MetaServerInfo, Val: g.info()})
 	}
 	if stale != nil {
-		sets = append(sets, wire.Set{Key: "io.toolcrib/stale", Val: stringList(stale)})
+		sets = append(sets, wire.Set{Key: wire.MetaStale, Val: stringList(stale)})
 	}
 	if missing != nil {
-		sets = append(sets, wire.Set{Key: "io.toolcrib/unavailable", Val: stringList(missing)})
+		sets = append(sets, wire.Set{Key: wire.MetaUnavailable, Val: stringList(missing)})
 	}
 	if sets == nil {
 		return out

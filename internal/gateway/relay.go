@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -177,7 +178,7 @@ func (g *Gateway) inputRequired(req *Request, t *target, result []byte) ([]byte,
 		if kind == "" {
 			continue // of an extension: the client knows what it declared
 		}
-		if !contains(t.server.Def().Dialogue.May, kind) || wire.Get(caps, kind) == nil {
+		if !slices.Contains(t.server.Def().Dialogue.May, kind) || wire.Get(caps, kind) == nil {
 			return nil, crib.Errorf(crib.Denied, "server %s asks the client for %s, which its page or the client does not allow", name, kind)
 		}
 		if req.aggregate() {

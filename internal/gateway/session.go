@@ -378,7 +378,7 @@ func (ss *sessions) closeAll() {
 func (g *Gateway) tellRootsChanged(req *Request) {
 	body := []byte(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`)
 	for _, srv := range g.cat.Servers() {
-		if srv.Def().Dialogue.Share == servers.ShareServer || !contains(srv.Def().Dialogue.May, servers.MayRoots) || srv.Up().State().Legs == 0 {
+		if srv.Def().Dialogue.Share == servers.ShareServer || !slices.Contains(srv.Def().Dialogue.May, servers.MayRoots) || srv.Up().State().Legs == 0 {
 			continue
 		}
 		g.tell(req, srv, body)

@@ -21,11 +21,6 @@ import (
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
-// HeaderRelay marks requests that `toolcrib connect` puts on HTTP for a client
-// on stdio. Its value is "stdio". Such a client mirrors no arguments into
-// headers (2026-07-28, Tools, x-mcp-header), so none are asked for.
-const HeaderRelay = "Toolcrib-Relay"
-
 // Options build the door. Gateway and Auth are required.
 type Options struct {
 	Gateway   *gateway.Gateway
@@ -121,7 +116,7 @@ func (d *Door) post(w http.ResponseWriter, r *http.Request, p crib.Principal) {
 	}
 	req := &gateway.Request{
 		Principal: p, Server: r.PathValue("server"), Era: eraOf(r.Header, m), Message: m, Header: r.Header,
-		Unmirrored: r.Header.Get(HeaderRelay) == "stdio",
+		Unmirrored: r.Header.Get(wire.HeaderRelay) == wire.RelayStdio,
 	}
 	if req.Era == wire.Modern {
 		d.modern(w, r, req)
@@ -130,24 +125,13 @@ func (d *Door) post(w http.ResponseWriter, r *http.Request, p crib.Principal) {
 	d.legacy(w, r, req)
 }
 
-// eraOf tells the era of a message. A header or _meta that names a modern
-// version, or one that nobody knows, makes it modern; initialize is legacy
-// whatever is said beside it.
+// eraOf tells the era of a message, by what it says of itself and by its
+// headers.
 func eraOf(h http.Header, m wire.Message) wire.Era {
-	if m.Method == "initialize" {
-		return wire.Legacy
-	}
-	if v, ok := m.Meta.ProtocolVersion.Text(m.Body); ok {
-		if wire.EraOf(v) != wire.Legacy {
-			return wire.Modern
-		}
-	} else if m.Meta.ProtocolVersion.OK() {
+	if v := h.Get(wire.HeaderProtocolVersion); v != "" && wire.EraOf(v) != wire.Legacy && m.Method != "initialize" {
 		return wire.Modern
 	}
-	if v := h.Get(wire.HeaderProtocolVersion); v != "" && wire.EraOf(v) != wire.Legacy {
-		return wire.Modern
-	}
-	return wire.Legacy
+	return m.Era()
 }
 
 // modern serves a stateless message (2026-07-28, Streamable HTTP, Sending

@@ -32,21 +32,10 @@ func basicPosting(m wire.Message) posting {
 	if what == "" {
 		what = "a response"
 	}
-	return posting{method: http.MethodPost, body: m.Body, what: what, again: repeatable(m.Method), header: http.Header{
+	return posting{method: http.MethodPost, body: m.Body, what: what, again: wire.Repeatable(m.Method), header: http.Header{
 		"Content-Type": {"application/json"},
 		"Accept":       {"application/json, text/event-stream"},
 	}}
-}
-
-// repeatable reports whether sending a request twice does nothing twice.
-func repeatable(method string) bool {
-	switch method {
-	case "initialize", "ping", "server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list",
-		"prompts/get", "resources/read", "completion/complete", "resources/subscribe", "resources/unsubscribe", "logging/setLevel",
-		"subscriptions/listen":
-		return true
-	}
-	return false
 }
 
 // modern carries a stateless request. Its POST ends when the client cancels it.

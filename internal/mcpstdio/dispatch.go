@@ -53,21 +53,8 @@ func requestID(text []byte) []byte {
 	return id
 }
 
-// eraOf tells the era of a message by the same rule as the crib's endpoint:
-// _meta that names a version which is not a legacy one makes it modern, and
-// initialize is legacy whatever is said beside it.
-func eraOf(m wire.Message) wire.Era {
-	if m.Method == "initialize" || !m.Meta.ProtocolVersion.OK() {
-		return wire.Legacy
-	}
-	if v, ok := m.Meta.ProtocolVersion.Text(m.Body); ok && wire.EraOf(v) == wire.Legacy {
-		return wire.Legacy
-	}
-	return wire.Modern
-}
-
 func (r *relay) request(m wire.Message) {
-	q := newRequest(r.life, eraOf(m), m)
+	q := newRequest(r.life, m.Era(), m)
 	if err := r.open.add(q); err != nil {
 		q.cancel()
 		r.refuse([]byte(q.id), wire.CodeInvalidRequest, asError(err))
@@ -107,7 +94,7 @@ func failure(q *request, err error) []byte {
 // errorData says which of the crib's codes an error has, in the form that the
 // crib itself uses.
 func errorData(err error) []byte {
-	return append(wire.AppendString([]byte(`{"io.toolcrib/code":`), string(crib.CodeOf(err))), '}')
+	return append(wire.AppendString([]byte(`{"`+wire.MetaCode+`":`), string(crib.CodeOf(err))), '}')
 }
 
 func asError(err error) *crib.Error {
@@ -119,7 +106,7 @@ func (r *relay) notification(m wire.Message) {
 		r.cancelled(m)
 		return
 	}
-	if eraOf(m) == wire.Modern {
+	if m.Era() == wire.Modern {
 		r.deliver(func(ctx context.Context) error { return r.notify(ctx, modernPosting(m)) })
 		return
 	}

@@ -15,13 +15,7 @@ import (
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/crib"
-)
-
-// headerRelay tells the crib's endpoint that the client behind a request
-// speaks stdio: it mirrors no arguments into headers, so none can be asked for.
-const (
-	headerRelay = "Toolcrib-Relay"
-	relayStdio  = "stdio"
+	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
 // maxDrain is how many bytes of a body that does not matter are read, so that
@@ -175,7 +169,7 @@ func (c *client) once(ctx context.Context, p posting, token string) (*http.Respo
 		// nothing was sent that could be executed (RFC 9110, section 10.1.1).
 		req.Header["Expect"] = []string{"100-continue"}
 	}
-	req.Header[headerRelay] = []string{relayStdio}
+	req.Header[wire.HeaderRelay] = []string{wire.RelayStdio}
 	req.Header["User-Agent"] = []string{"toolcrib-connect"}
 	if token != "" {
 		req.Header["Authorization"] = []string{"Bearer " + token}

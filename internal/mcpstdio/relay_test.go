@@ -150,7 +150,7 @@ func TestHeaders(t *testing.T) {
 		{"modern", modern, wire.HeaderMethod, "resources/read"},
 		{"modern", modern, wire.HeaderName, wire.EncodeHeader("text://grüß dich")},
 		{"modern", modern, wire.HeaderSession, ""},
-		{"modern", modern, headerRelay, "stdio"},
+		{"modern", modern, wire.HeaderRelay, "stdio"},
 		{"modern", modern, "Authorization", "Bearer tcb_one"},
 		{"modern", modern, "Accept", "application/json, text/event-stream"},
 		{"modern", modern, "Origin", ""},
@@ -158,7 +158,7 @@ func TestHeaders(t *testing.T) {
 		{"initialize", hello, wire.HeaderProtocolVersion, ""},
 		{"legacy", legacy, wire.HeaderProtocolVersion, wire.Version20250618},
 		{"legacy", legacy, wire.HeaderMethod, ""},
-		{"legacy", legacy, headerRelay, "stdio"},
+		{"legacy", legacy, wire.HeaderRelay, "stdio"},
 		{"legacy", legacy, "Authorization", "Bearer tcb_one"},
 	} {
 		if got := c.header.Get(c.name); got != c.want {

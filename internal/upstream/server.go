@@ -67,15 +67,15 @@ const (
 
 // State is a server's state for people to read.
 type State struct {
-	Phase   Phase
-	Eras    []wire.Era
-	Error   string // why it failed the last time
-	PID     int    // of the process, 0 if there is none
-	Stderr  string // last words of the process
-	Noise   int    // lines on stdout that were no messages
-	Legs    int
-	Open    int // requests waiting for an answer
-	Changed time.Time
+	Phase     Phase
+	Eras      []wire.Era
+	Error     string   // why it failed the last time
+	PID       int      // of the process, 0 if there is none
+	Stderr    string   // last words of the process
+	Noise     int      // lines on stdout that were no messages
+	NoiseTail []string // the last of them
+	Legs      int
+	Open      int // requests waiting for an answer
 }
 
 // New makes a Server. Nothing is connected yet.
@@ -173,7 +173,7 @@ func (s *Server) slot(want Want) (_ *slot, probing bool, err error) {
 		}
 	}
 	s.slots[key] = sl
-	s.last = State{Phase: Starting, Changed: time.Now()}
+	s.last = State{Phase: Starting}
 	s.work.Go(func() { s.connect(sl, key, era, want.Declare) })
 	return sl, probing, nil
 }
@@ -252,7 +252,7 @@ func (s *Server) connect(sl *slot, key slotKey, era wire.Era, declare Declaratio
 		return
 	}
 	s.slots[key] = sl
-	s.last = State{Phase: Ready, Changed: time.Now()}
+	s.last = State{Phase: Ready}
 	s.mu.Unlock()
 	close(sl.ready)
 	s.opts.Log.Info("connected", "server", s.spec.Name, "version", leg.Hello().Version)
@@ -268,7 +268,7 @@ func (s *Server) failed(sl *slot, key slotKey, err error) {
 	sl.err = err
 	sl.failures++
 	sl.retry = time.Now().Add(backoff(sl.failures))
-	s.last = State{Phase: Failed, Error: crib.SafeText(err), Changed: time.Now()}
+	s.last = State{Phase: Failed, Error: crib.SafeText(err)}
 	if s.slots[key] != sl {
 		return
 	}
@@ -337,9 +337,9 @@ func (s *Server) watch(leg Leg, key slotKey, sl *slot) {
 		s.slots[key] = dead
 	}
 	if s.last.Phase == Ready && isProcess {
-		s.last = State{Phase: Failed, Error: why.Msg, Changed: time.Now()}
+		s.last = State{Phase: Failed, Error: why.Msg}
 	} else if s.last.Phase == Ready && len(s.slots) == 0 {
-		s.last = State{Phase: Idle, Changed: time.Now()}
+		s.last = State{Phase: Idle}
 	}
 }
 
@@ -452,7 +452,7 @@ func (s *Server) State() State {
 		st.Open += sl.leg.Open()
 		if p, ok := sl.leg.(*stdioLeg); ok {
 			st.PID = p.proc.Pid()
-			st.Noise, _ = p.Noise()
+			st.Noise, st.NoiseTail = p.Noise()
 			st.Stderr = p.lastWords()
 		}
 	}
