@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"log/slog"
 	"net/http"
 	"slices"
 	"time"
@@ -25,7 +26,7 @@ func (g *Gateway) call(ctx context.Context, req *Request, sink Sink) Answer {
 		return g.refuseCall(req, err)
 	}
 	if d := decide(req.Principal, t.server, t.name, t.server.Def().Offers(t.name)); !d.Allowed() {
-		g.log.Info("call refused", "principal", req.Principal.String(), "address", t.address().String(), "reason", d.Reason)
+		g.log.Info("tools/call refused", "principal", req.Principal.String(), "address", t.address().String(), "reason", d.Reason)
 		return g.notAllowed(req, t, d)
 	}
 	if req.Era == wire.Modern && req.Header != nil && !req.Unmirrored {
@@ -199,7 +200,7 @@ func (t *target) refind(ctx context.Context, want upstream.Want) error {
 	return nil
 }
 
-// record writes down how a call ended.
+// record writes down how a request ended that went to a server.
 func (g *Gateway) record(req *Request, t *target, reply *upstream.Reply, err error, took time.Duration) {
 	outcome := "completed"
 	switch {
@@ -208,7 +209,11 @@ func (g *Gateway) record(req *Request, t *target, reply *upstream.Reply, err err
 	case reply.Message.Error.OK():
 		outcome = "failed"
 	}
-	g.log.Info("call", "principal", req.Principal.String(), "address", t.address().String(), "outcome", outcome, "took", took)
+	about := slog.String("address", t.address().String())
+	if req.Message.Method != "tools/call" {
+		about = slog.Group("", "server", t.server.Name(), "name", t.name)
+	}
+	g.log.Info(req.Message.Method, "principal", req.Principal.String(), about, "outcome", outcome, "took", took)
 }
 
 // answer makes the server's answer the client's: with the client's id, and

@@ -23,7 +23,9 @@ func (g *Gateway) relay(ctx context.Context, req *Request, sink Sink) Answer {
 	if err := g.resume(req, t); err != nil {
 		return g.failure(req, err)
 	}
+	began := time.Now()
 	reply, err := g.send(ctx, req, t, sink)
+	g.record(req, t, reply, err, time.Since(began))
 	if err != nil {
 		return g.failure(req, err)
 	}

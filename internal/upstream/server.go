@@ -309,7 +309,7 @@ func (s *Server) learn(eras []wire.Era, era, asked wire.Era) {
 // watch forgets a leg when it ends. One that ended soon after it was made is a
 // failure: the first may be started again at once, the next ones wait.
 func (s *Server) watch(leg Leg, key slotKey, sl *slot) {
-	<-leg.Done()
+	silent := s.guard(leg)
 	leg.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -326,6 +326,9 @@ func (s *Server) watch(leg Leg, key slotKey, sl *slot) {
 		return
 	}
 	why := unavailable(s.spec.Name, "ended soon after it was started")
+	if silent {
+		why = unavailable(s.spec.Name, "does not answer any more")
+	}
 	p, isProcess := leg.(*stdioLeg)
 	if isProcess {
 		why = unavailable(s.spec.Name, "%s", p.exited())
@@ -336,11 +339,48 @@ func (s *Server) watch(leg Leg, key slotKey, sl *slot) {
 		close(dead.ready)
 		s.slots[key] = dead
 	}
-	if s.last.Phase == Ready && isProcess {
+	if s.last.Phase == Ready && (isProcess || silent) {
 		s.last = State{Phase: Failed, Error: why.Msg}
 	} else if s.last.Phase == Ready && len(s.slots) == 0 {
 		s.last = State{Phase: Idle}
 	}
+}
+
+// guard waits for the end of a leg. A leg that is not in use is asked now and
+// then whether its server is still there; one with an open request is not: a
+// server may do one thing at a time. It reports whether the server was silent.
+func (s *Server) guard(leg Leg) (silent bool) {
+	tick := time.NewTicker(s.opts.Liveness)
+	defer tick.Stop()
+	for {
+		select {
+		case <-leg.Done():
+			return false
+		case <-tick.C:
+		}
+		if leg.Open() > 0 || s.answers(leg) || leg.Open() > 0 {
+			continue
+		}
+		leg.Retire()
+		return true
+	}
+}
+
+// answers asks a server for a sign of life: by ping, or where the protocol has
+// none by what every server must answer. Any answer is one.
+func (s *Server) answers(leg Leg) bool {
+	methods := []string{"ping"}
+	if leg.Hello().Era == wire.Modern {
+		methods = []string{"server/discover", "tools/list"}
+	}
+	for _, method := range methods {
+		out := NewRequest(leg, s.opts.Version, method, "")
+		out.Timeout = s.opts.ProbeTimeout
+		if _, err := leg.Do(s.life, out, Nobody{}); err == nil {
+			return true
+		}
+	}
+	return s.life.Err() != nil
 }
 
 // dial makes a leg, within the time to start once it is its turn.

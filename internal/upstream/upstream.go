@@ -27,6 +27,7 @@ const (
 	cancelTimeout     = 5 * time.Second // for telling a server that a request is cancelled
 	firstBackoff      = time.Second     // between failed attempts to connect; doubles
 	maxBackoff        = 30 * time.Second
+	Liveness          = time.Minute      // between questions to a leg that is not in use
 	stableAfter       = 10 * time.Second // a leg that ends sooner counts as a failure to connect
 	maxDrain          = 256 << 10        // bytes read of a body that does not matter
 	resumeAttempts    = 5                // to take up a broken stream again
@@ -81,6 +82,7 @@ type Options struct {
 	StartTimeout time.Duration
 	ProbeTimeout time.Duration
 	StopGrace    time.Duration // for each rung of ending a child
+	Liveness     time.Duration
 	Starting     chan struct{} // one slot per child that may start at a time; nil makes MaxStarting
 }
 
@@ -96,6 +98,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.ProbeTimeout == 0 {
 		o.ProbeTimeout = ProbeTimeout
+	}
+	if o.Liveness == 0 {
+		o.Liveness = Liveness
 	}
 	if o.Starting == nil {
 		o.Starting = make(chan struct{}, MaxStarting)

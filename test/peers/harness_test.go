@@ -57,13 +57,13 @@ func (p *person) claude(port string, args ...string) string {
 	return out
 }
 
-const claudePrompt = `CALL everything__echo$ {"message":"from the harness"}`
+const prompt = `CALL everything__echo$ {"message":"from the harness"}`
 
 // Claude Code, registered by the crib, lists it as connected and calls a tool
 // through it: over HTTP as `client add` registers it, and over `connect`.
 func TestClaudeCode(t *testing.T) {
 	need(t, ".bin", "claude")
-	ask := []string{"-p", "--allowedTools", "mcp__toolcrib", "--", claudePrompt}
+	ask := []string{"-p", "--allowedTools", "mcp__toolcrib", "--", prompt}
 	t.Run("http", func(t *testing.T) {
 		p := withEverything(t)
 		port := p.standIn()
@@ -99,8 +99,6 @@ func (p *person) codex(port string, args ...string) string {
 	return out
 }
 
-const codexPrompt = `CALL everything__echo$ {"message":"from the harness"}`
-
 // Codex likewise.
 func TestCodex(t *testing.T) {
 	need(t, ".bin", "codex")
@@ -109,12 +107,12 @@ func TestCodex(t *testing.T) {
 		port := p.standIn()
 		p.crib("client", "add", "codex")
 		wantAll(t, p.codex(port, "mcp", "list"), "toolcrib")
-		wantAll(t, p.codex(port, "exec", "--", codexPrompt), `"text":"FINAL: `, `Output:\nEcho: from the harness`)
+		wantAll(t, p.codex(port, "exec", "--", prompt), `"text":"FINAL: `, `Output:\nEcho: from the harness`)
 	})
 	t.Run("connect", func(t *testing.T) {
 		p := withEverything(t)
 		port := p.standIn()
 		p.codex(port, "mcp", "add", "toolcrib", "--", p.bin, "connect")
-		wantAll(t, p.codex(port, "exec", "--", codexPrompt), `"text":"FINAL: `, `Output:\nEcho: from the harness`)
+		wantAll(t, p.codex(port, "exec", "--", prompt), `"text":"FINAL: `, `Output:\nEcho: from the harness`)
 	})
 }

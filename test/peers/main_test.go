@@ -60,11 +60,14 @@ func node(t *testing.T) string {
 	return path
 }
 
+var built string // the folder of the program, once it was built
+
 var build = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "toolcrib-peers-")
 	if err != nil {
 		return "", err
 	}
+	built = dir
 	bin := filepath.Join(dir, "toolcrib")
 	cmd := exec.Command("go", "build", "-o", bin, ".")
 	cmd.Dir = "../.."
@@ -76,8 +79,8 @@ var build = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if bin, err := build(); err == nil {
-		os.RemoveAll(filepath.Dir(bin))
+	if built != "" {
+		os.RemoveAll(built)
 	}
 	os.Exit(code)
 }
@@ -98,7 +101,7 @@ func newPerson(t *testing.T) *person {
 	}
 	home := t.TempDir()
 	return &person{t: t, bin: bin, home: home, env: []string{
-		"HOME=" + home, "PATH=" + filepath.Dir(node(t)) + ":/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin",
+		"HOME=" + home, "PATH=" + filepath.Dir(node(t)) + ":/usr/local/bin:/usr/bin:/bin",
 		"TMPDIR=" + t.TempDir(), "XDG_CONFIG_HOME=" + filepath.Join(home, ".config"), "XDG_STATE_HOME=" + filepath.Join(home, ".local", "state"),
 		"TOOLCRIB_LISTEN=" + freeAddress(t), "NO_COLOR=1",
 	}}

@@ -14,7 +14,7 @@ import (
 // packet may take it, not even one that asks for a name.
 func TestNothingLeavesTheMachine(t *testing.T) {
 	if runtime.GOOS != "linux" || os.Getuid() != 0 {
-		t.Skip("SKIP: a network of its own needs Linux and root")
+		missing(t, "Linux with root, for a network of its own,")
 	}
 	p := newPerson(t)
 	p.env = append(p.env, "PATH="+only(t, "sh", "bash", "ip", "unshare")) // no npx: fetching a server is npx's to do
@@ -35,7 +35,7 @@ bash -c 'echo x > /dev/udp/192.0.2.1/9'
 echo "control: $(($(sent) - after))"`, p.bin)
 	if err != nil {
 		if strings.Contains(out, "Operation not permitted") {
-			t.Skip("SKIP: this machine allows no network of its own")
+			missing(t, "leave to make a network of its own")
 		}
 		t.Fatalf("%v\n%s", err, out)
 	}
