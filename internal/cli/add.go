@@ -81,9 +81,9 @@ func (e *env) add(ctx context.Context, given []string, dash int, flags addFlags)
 	if err := w.Add(p); err != nil {
 		return err
 	}
-	fmt.Fprintf(e.out, "Added %s: %s\n", p.Name, w.PagePath(p.Name))
+	e.tell("Added %s: %s", p.Name, w.PagePath(p.Name))
 	for _, s := range p.SecretNames() {
-		fmt.Fprintf(e.out, "Moved a key into the file store as %s\n", s)
+		e.tell("Moved a key into the file store as %s", s)
 	}
 	for _, note := range p.Notes {
 		e.say("Note: %s", note)
@@ -134,13 +134,13 @@ func (e *env) notConnected(ctx context.Context, c *running.Crib, name string, ca
 func (e *env) showNewTools(st app.ServerStatus) {
 	var names []string
 	for _, t := range st.Tools {
-		names = append(names, text.OneLine(t.Name))
+		names = append(names, t.Name)
 	}
-	fmt.Fprintf(e.out, "%s has %s", st.Name, text.Count(len(names), "tool"))
-	if len(names) > 0 {
-		fmt.Fprintf(e.out, ": %s", strings.Join(names, ", "))
+	line := st.Name + " has " + text.Count(len(names), "tool")
+	if names != nil {
+		line += ": " + strings.Join(names, ", ")
 	}
-	fmt.Fprintln(e.out)
+	e.tell("%s", line)
 	if n := ungated(st.Tools); n > 0 {
 		e.say("%s without a gate: let through without asking; gate: on the page says otherwise", text.Count(n, "tool"))
 	}

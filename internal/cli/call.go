@@ -14,7 +14,6 @@ import (
 	"github.com/toolcrib/toolcrib/internal/app"
 	"github.com/toolcrib/toolcrib/internal/cli/mcp"
 	"github.com/toolcrib/toolcrib/internal/cli/running"
-	"github.com/toolcrib/toolcrib/internal/cli/text"
 	"github.com/toolcrib/toolcrib/internal/crib"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
@@ -136,7 +135,7 @@ func (e *env) outcome(ctx context.Context, c *running.Crib, t calledTool, m wire
 	}
 	if !printed {
 		for _, part := range mcp.Texts(res) {
-			fmt.Fprintln(e.out, text.Visible(strings.TrimSuffix(part, "\n")))
+			e.tell("%s", strings.TrimSuffix(part, "\n"))
 		}
 	}
 	if failed {

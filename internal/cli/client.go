@@ -114,7 +114,7 @@ func (e *env) clientAdd(ctx context.Context, id, server string, replace bool) er
 	if err != nil {
 		return errors.Join(err, revokeToken(w.Config, token))
 	}
-	fmt.Fprintln(e.out, text.Visible(line))
+	e.tell("%s", line)
 	runs, err := e.place(w.Config).Reload(ctx)
 	if err == nil && !runs && client.HTTP() {
 		e.say("No crib is running; start one with: toolcrib serve")
@@ -248,7 +248,7 @@ func (e *env) unregister(client *clients.Client, w *workspace.Workspace) (bool, 
 	if err := w.Commit(workspace.Unregister, client.ID(), "", changes); err != nil {
 		return false, err
 	}
-	fmt.Fprintln(e.out, text.Visible(line))
+	e.tell("%s", line)
 	return true, nil
 }
 

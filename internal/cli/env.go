@@ -63,10 +63,15 @@ func (e *env) clients() clients.Env {
 // screen is where results go.
 func (e *env) screen() text.Screen { return text.NewScreen(e.out, e.getenv) }
 
+// tell writes a line of the result.
+func (e *env) tell(format string, args ...any) { printLine(e.out, fmt.Sprintf(format, args...)) }
+
 // say tells a person something beside the result.
-func (e *env) say(format string, args ...any) {
-	fmt.Fprintln(e.err, text.Visible(fmt.Sprintf(format, args...)))
-}
+func (e *env) say(format string, args ...any) { printLine(e.err, fmt.Sprintf(format, args...)) }
+
+// printLine writes a line, all of it to be seen. A reader that has left needs
+// none.
+func printLine(to io.Writer, line string) { _, _ = io.WriteString(to, text.Visible(line)+"\n") }
 
 // confirm asks a question whose answer is no unless it is yes. Where nobody can
 // be asked, yes must have been said by flag.
@@ -77,7 +82,7 @@ func (e *env) confirm(ctx context.Context, yes bool, question string) error {
 	if !text.IsTerminal(e.in) {
 		return usagef("nobody can be asked here; write --yes if this is what you want")
 	}
-	fmt.Fprint(e.err, question+" [y/N] ")
+	_, _ = io.WriteString(e.err, text.Visible(question)+" [y/N] ")
 	answer, err := e.readLine(ctx)
 	if err != nil {
 		return err
@@ -108,7 +113,7 @@ func (e *env) readLine(ctx context.Context) (string, error) {
 	case l := <-got:
 		return l.text, l.err
 	case <-ctx.Done():
-		fmt.Fprintln(e.err)
+		e.say("")
 		return "", ctx.Err()
 	}
 }

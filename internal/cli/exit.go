@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolcrib/toolcrib/internal/cli/reference"
-	"github.com/toolcrib/toolcrib/internal/cli/text"
 	"github.com/toolcrib/toolcrib/internal/crib"
 )
 
@@ -87,10 +86,10 @@ func (e *env) report(err error) {
 	case errors.As(err, &own) && own.err == nil:
 		return
 	case errors.Is(err, context.Canceled):
-		fmt.Fprintln(e.err, "toolcrib: interrupted")
+		e.say("toolcrib: interrupted")
 		return
 	}
-	fmt.Fprintln(e.err, "toolcrib: "+strings.ReplaceAll(text.Visible(err.Error()), "\n", "\n  "))
+	e.say("toolcrib: %s", strings.ReplaceAll(err.Error(), "\n", "\n  "))
 }
 
 func exitCodesTopic() *cobra.Command {

@@ -64,7 +64,7 @@ func (e *env) importServers(ctx context.Context, from string, yes bool) error {
 	found := w.Plan(entries)
 	e.preview(found)
 	if len(found.Take) == 0 {
-		fmt.Fprintln(e.out, "There is nothing to take over.")
+		e.tell("There is nothing to take over.")
 		return nil
 	}
 	keys := 0
@@ -84,7 +84,7 @@ func (e *env) importServers(ctx context.Context, from string, yes bool) error {
 	if err := e.done(ctx, w.Config, "Took over "+text.Count(len(found.Take), "server")); err != nil {
 		return err
 	}
-	fmt.Fprintln(e.out, "See their tools with: toolcrib tools. Let a client use them with: toolcrib client add CLIENT --replace")
+	e.tell("See their tools with: toolcrib tools. Let a client use them with: toolcrib client add CLIENT --replace")
 	return nil
 }
 
@@ -175,7 +175,7 @@ func (e *env) undoImport(ctx context.Context) error {
 func (e *env) undo(w *workspace.Workspace, b workspace.Backup) error {
 	report, err := w.Undo(b)
 	for _, line := range report {
-		fmt.Fprintln(e.out, text.Visible(line))
+		e.tell("%s", line)
 	}
 	if err != nil || !b.Registers() {
 		return err

@@ -2,7 +2,6 @@ package cli
 
 import (
 	_ "embed"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -67,12 +66,12 @@ func (e *env) init(example, elsewhere bool) error {
 	if elsewhere {
 		option = " --workspace " + shellQuote(w.Config.Workspace)
 	}
-	fmt.Fprintf(e.out, "%s the workspace %s\n", verb, w.Config.Workspace)
+	e.tell("%s the workspace %s", verb, w.Config.Workspace)
 	if example {
-		fmt.Fprintf(e.out, "Try the example: toolcrib%s call mcp.%s.bolt_size '{\"thread\":\"M6\"}'\n", option, exampleServer)
+		e.tell("Try the example: toolcrib%s call mcp.%s.bolt_size '{\"thread\":\"M6\"}'", option, exampleServer)
 		return nil
 	}
-	fmt.Fprintf(e.out, "Add servers: toolcrib%s import, or toolcrib%s add NAME -- COMMAND\n", option, option)
+	e.tell("Add servers: toolcrib%s import, or toolcrib%s add NAME -- COMMAND", option, option)
 	return nil
 }
 

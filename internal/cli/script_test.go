@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,7 +22,11 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"toolcrib": func() {
-		os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
+		code := cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ())
+		if len(os.Args) == 2 && os.Args[1] == "demo-server" {
+			syscall.Exit(code) // without the second that the race detector sleeps at an end
+		}
+		os.Exit(code)
 	}})
 }
 
@@ -75,6 +80,7 @@ func setUpScript(env *testscript.Env) error {
 		"TOOLCRIB_WORKSPACE": filepath.Join(env.WorkDir, "ws"),
 		"TOOLCRIB_DATA":      folder,
 		"TOOLCRIB_LISTEN":    "127.0.0.1:0",
+		"GORACE":             "atexit_sleep_ms=0",
 	} {
 		env.Setenv(name, value)
 	}

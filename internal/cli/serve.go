@@ -44,7 +44,7 @@ func (e *env) serve(ctx context.Context, log telemetry.Options, anyPort bool) er
 		return err
 	}
 	st := a.Status()
-	fmt.Fprintf(e.out, "toolcrib serves %s at http://%s%s; let a client use them with: toolcrib client add CLIENT\n",
+	e.tell("toolcrib serves %s at http://%s%s; let a client use them with: toolcrib client add CLIENT",
 		text.Count(len(st.Servers), "server"), a.Addr(), mcp.Endpoint(""))
 	return a.Run(ctx)
 }

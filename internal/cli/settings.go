@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/toolcrib/toolcrib/internal/cli/running"
@@ -54,6 +53,6 @@ func (e *env) done(ctx context.Context, cfg *config.Config, what string) error {
 	if runs {
 		what += "; the running crib has it"
 	}
-	_, err = fmt.Fprintln(e.out, what)
-	return err
+	e.tell("%s", what)
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -66,7 +67,7 @@ func (e *env) writeRaw(raw []byte) error {
 	if text.IsTerminal(e.out) {
 		out = text.VisibleJSON(out)
 	}
-	_, err := fmt.Fprintln(e.out, out)
+	_, err := io.WriteString(e.out, out+"\n")
 	return err
 }
 
@@ -168,7 +169,7 @@ func (v statusView) notes(s app.ServerStatus) {
 		v.note(s.Name, text.Amber, "its last words: "+lastLine(s.Stderr))
 	}
 	if s.Noise > 0 {
-		v.note(s.Name, text.Amber, fmt.Sprintf("%s on its standard output were no messages and were passed over", text.Count(s.Noise, "line")))
+		v.note(s.Name, text.Amber, fmt.Sprintf("passed over, because it was no message: %s on its standard output", text.Count(s.Noise, "line")))
 	}
 	if n := ungated(s.Tools); n > 0 {
 		v.note(s.Name, text.Amber, fmt.Sprintf("%s without a gate: let through", text.Count(n, "tool")))

@@ -69,7 +69,7 @@ func (e *env) uninstall(ctx context.Context, yes bool) error {
 		return err
 	}
 	if !e.showRemoval(w, r) {
-		fmt.Fprintln(e.out, "There is nothing to remove.")
+		e.tell("There is nothing to remove.")
 		return nil
 	}
 	if err := e.confirm(ctx, yes, "Do all of this?"); err != nil {
@@ -102,7 +102,7 @@ func (e *env) carryOut(ctx context.Context, w *workspace.Workspace, r removal) e
 			return err
 		}
 	}
-	fmt.Fprintln(e.out, "Removed. The program itself stays; delete it to be rid of all of it.")
+	e.tell("Removed. The program itself stays; delete it to be rid of all of it.")
 	return nil
 }
 

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -25,9 +24,9 @@ func (e *env) versionCommand() *cobra.Command {
 		Use: "version", GroupID: groupUse, Args: args(cobra.NoArgs),
 		Short: "Print the version and the protocol versions",
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(e.out, "toolcrib %s\n%s %s/%s\nprotocol versions %s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH,
+			e.tell("toolcrib %s\n%s %s/%s\nprotocol versions %s", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH,
 				strings.Join(wire.SupportedVersions, ", "))
-			return err
+			return nil
 		},
 	}
 }

@@ -1,11 +1,13 @@
 package workspace
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/clients"
+	"github.com/toolcrib/toolcrib/internal/crib"
 )
 
 // BackupFolder is where in the data folder the changes are kept that can be
@@ -64,7 +66,21 @@ func (w *Workspace) Backups() ([]Backup, error) {
 
 // Undo takes a change back. The report says what became of each file.
 func (w *Workspace) Undo(b Backup) (report []string, err error) {
-	return clients.Undo(w.backups(), b.Label)
+	report, err = clients.Undo(w.backups(), b.Label)
+	if err == nil || b.Kind != Import {
+		return report, err
+	}
+	// Pages and keys are taken away whole, or not at all.
+	var changed []string
+	for _, path := range b.Files {
+		if _, err := os.Stat(path); err == nil {
+			changed = append(changed, path)
+		}
+	}
+	if changed == nil {
+		return report, err
+	}
+	return report, crib.Errorf(crib.Busy, "changed since the import, and therefore still there: %s; remove what you do not need, with toolcrib remove or by hand, and take the import back again", strings.Join(changed, ", "))
 }
 
 func (w *Workspace) backups() string { return filepath.Join(w.Config.Data, BackupFolder) }
