@@ -55,19 +55,6 @@ func (d *Data) RevokeToken(name string) error {
 	return nil
 }
 
-// Tokens lists the names of the tokens of the folder.
-func (d *Data) Tokens() ([]string, error) {
-	r, err := auth.New(auth.Options{Store: d.folder.NewTokens()})
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, t := range r.List() {
-		names = append(names, t.Name)
-	}
-	return names, nil
-}
-
 // Running is the crib that serves a data folder.
 type Running struct {
 	PID     int

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // MaxPageBytes is the greatest size of a page, in bytes.
@@ -136,14 +135,4 @@ func checkOutside(d *Decoder, root Node) {
 			d.Errorf(m.At, "%s belongs under mcp: indent it", m.Key)
 		}
 	}
-}
-
-// Title returns the first heading of the page's text, or "".
-func (p Page) Title() string {
-	for line := range strings.Lines(p.Body) {
-		if title, ok := strings.CutPrefix(line, "# "); ok {
-			return strings.TrimSpace(title)
-		}
-	}
-	return ""
 }
