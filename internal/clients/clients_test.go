@@ -506,8 +506,8 @@ func TestReadFileTellsTheClientByTheContent(t *testing.T) {
 	env := machine(t)
 	for _, c := range []struct{ path, content, want string }{
 		{"a.json", `{"mcpServers": {"x": {"command": "c", "args": ["${A:-b}", "${env:C}"]}}}`, `file/x <A or "b"><C>`},
-		{"b.json", `{"servers": {"x": {"command": "c", "args": ["${env:C}", "${A}"]}}}`, `vscode/x <C>"${A}"`},
-		{"c.json", `{"context_servers": {"x": {"command": "c", "args": ["${A}"]}}}`, `zed/x "${A}"`},
+		{"b.json", `{"servers": {"x": {"command": "c", "args": ["${env:C}", "${A}"]}}}`, `vscode/x <C><A>`},
+		{"c.json", `{"context_servers": {"x": {"command": "c", "args": ["${A}"]}}}`, `zed/x <A>`},
 		{"d.json", `{"mcp": {"x": {"type": "local", "command": ["c", "{env:A}"]}}}`, `opencode/x <A>`},
 		{"e.json", `{"mcp": {"inputs": [{"id": "i", "default": "d"}], "servers": {"x": {"command": "c", "args": ["${input:i}"]}}}}`, `vscode/x "d"`},
 		{"f.conf", "[mcp_servers.x]\ncommand = 'c'\nargs = ['$A']\n", `codex/x "$A"`},

@@ -144,10 +144,14 @@ func (p *planner) noteReferences(e Entry) {
 func (p *planner) add(e Entry) {
 	switch {
 	case IsCrib(e, p.opts.URL):
-		p.plan.Skipped = append(p.plan.Skipped, Skipped{e, "this is the crib itself"})
+		p.skip(e, "this is the crib itself")
 		return
 	case e.Transport == "":
-		p.plan.Skipped = append(p.plan.Skipped, Skipped{e, strings.Join(e.Problems, "; ")})
+		p.skip(e, e.Problems...)
+		return
+	}
+	if problem := unsayable(e); problem != "" {
+		p.skip(e, union(slices.Clone(e.Problems), []string{problem})...)
 		return
 	}
 	key := content(e)
@@ -155,11 +159,66 @@ func (p *planner) add(e Entry) {
 		known := &p.plan.Servers[i]
 		known.Sources = append(known.Sources, e.Source)
 		known.Disabled = known.Disabled && e.Disabled
-		known.Problems = union(known.Problems, e.Problems)
+		known.Problems = union(known.Problems, problemsOf(e))
 		return
 	}
 	p.same[key] = len(p.plan.Servers)
 	p.plan.Servers = append(p.plan.Servers, p.imported(e))
+}
+
+func (p *planner) skip(e Entry, reasons ...string) {
+	p.plan.Skipped = append(p.plan.Skipped, Skipped{e, strings.Join(reasons, "; ")})
+}
+
+// unresolved matches a reference that nobody understood. As the text of a page
+// or a secret it would reach the server in place of what it stands for.
+var unresolved = regexp.MustCompile(`\$\{|\{(?:env|file):`)
+
+func isUnresolved(v Value) bool {
+	return slices.ContainsFunc(v, func(p Part) bool { return unresolved.MatchString(p.Text) })
+}
+
+// unsayable says why an entry cannot be imported without a part of what runs
+// or of where it is: a command that lacks an argument is another command.
+func unsayable(e Entry) string {
+	what := ""
+	switch {
+	case isUnresolved(e.Command):
+		what = "the command"
+	case isUnresolved(e.URL):
+		what = "the URL"
+	case isUnresolved(e.Cwd):
+		what = "cwd"
+	default:
+		i := slices.IndexFunc(e.Args, isUnresolved)
+		if i < 0 {
+			return ""
+		}
+		what = fmt.Sprintf("argument %d", i+1)
+	}
+	form := "-e NAME=KEY -- COMMAND"
+	if e.Transport != Stdio || slices.ContainsFunc(e.Args, isBridge) {
+		form = `URL --header "NAME: KEY"`
+	}
+	return fmt.Sprintf("%s has a reference that the crib cannot resolve; write out what it stands for: toolcrib add %s %s", what, ServerName(e.Name), form)
+}
+
+// isBridge reports whether an argument is the program that people start to
+// reach an address with a client that starts commands only.
+func isBridge(arg Value) bool {
+	text, _ := arg.Literal()
+	return text == "mcp-remote" || strings.HasPrefix(text, "mcp-remote@")
+}
+
+const sseProblem = "reached by Streamable HTTP; a server that speaks only the older HTTP+SSE transport does not answer"
+
+// problemsOf are the problems of an entry and of how the crib reaches it.
+func problemsOf(e Entry) []string {
+	problems := slices.Clone(e.Problems)
+	if e.Transport == SSE {
+		problems = union(problems, []string{sseProblem})
+	}
+	return problems
 }
 
 func union(a, b []string) []string {
@@ -185,18 +244,23 @@ func (p *planner) imported(e Entry) Imported {
 		Name:     p.freeName(ServerName(e.Name)),
 		Sources:  []Source{e.Source},
 		Disabled: e.Disabled,
-		Problems: slices.Clone(e.Problems),
+		Problems: problemsOf(e),
 	}}
 	s.out.Command = s.settled("command", e.Command)
 	s.out.Cwd = s.settled("cwd", e.Cwd)
 	s.out.URL = s.url(s.settled("URL", e.URL))
 	s.out.Args = s.args(e.Args)
 	for _, kv := range e.Env {
-		v := s.settled("variable "+kv.Name, kv.Value)
+		v, ok := s.resolved("variable "+kv.Name, kv)
+		if !ok {
+			continue
+		}
 		s.out.Env = append(s.out.Env, ImportedValue{Name: kv.Name, Value: s.hidden(kv.Name, v)})
 	}
 	for _, kv := range e.Headers {
-		s.out.Headers = append(s.out.Headers, s.header(kv.Name, s.settled("header "+kv.Name, kv.Value)))
+		if v, ok := s.resolved("header "+kv.Name, kv); ok {
+			s.out.Headers = append(s.out.Headers, s.header(kv.Name, v))
+		}
 	}
 	s.relative("command", s.out.Command)
 	s.relative("cwd", s.out.Cwd)
@@ -285,6 +349,19 @@ func (s *server) settled(where string, v Value) Value {
 		}
 	}
 	return out
+}
+
+// resolved settles a variable or header. It is left out when a reference in it
+// is not understood; ok is false then.
+func (s *server) resolved(where string, kv KV) (v Value, ok bool) {
+	if !isUnresolved(kv.Value) {
+		v = s.settled(where, kv.Value)
+	}
+	if isUnresolved(kv.Value) || isUnresolved(v) {
+		s.problem("%s is left out: it has a reference that the crib cannot resolve; store its value as a secret and write on the page %s: NAME_OF_THE_SECRET", where, kv.Name)
+		return nil, false
+	}
+	return v, true
 }
 
 // mentioned reports whether a problem tells about a name already.

@@ -176,7 +176,7 @@ func TestPlanMovesKeysIntoSecrets(t *testing.T) {
 		{local("my-server", "c", "--api-key="+key), "MY_SERVER_API_KEY", key, `arg "--api-key="<MY_SERVER_API_KEY>`},
 		{local("my-server", "c", "-e", "GH_TOKEN="+key), "MY_SERVER_GH_TOKEN", key, `arg "GH_TOKEN="<MY_SERVER_GH_TOKEN>`},
 		{local("my-server", "c", "--header", "Authorization: Bearer abc"), "MY_SERVER_TOKEN", "abc", `arg "Authorization: Bearer "<MY_SERVER_TOKEN>`},
-		{local("my-server", "c", "--header", "Authorization:${AUTH}"), "", "", `arg "Authorization:${AUTH}"`},
+		{local("my-server", "c", "--header", "Authorization:$AUTH"), "", "", `arg "Authorization:$AUTH"`},
 		{local("my-server", "c", key), "MY_SERVER_KEY", key, "arg <MY_SERVER_KEY>"},
 		{local("my-server", "c", "--verbose", "-y"), "", "", `arg "-y"`},
 		{local("my-server", "c", "postgres://me:pw@h/db"), "MY_SERVER_PASSWORD", "pw", `arg "postgres://me:"<MY_SERVER_PASSWORD>"@h/db"`},
@@ -198,6 +198,68 @@ func TestPlanMovesKeysIntoSecrets(t *testing.T) {
 		if !strings.Contains(b.String(), c.shown) {
 			t.Errorf("got %s\nwant %s", b.String(), c.shown)
 		}
+	}
+}
+
+func TestPlanLeavesOutWhatItCannotResolve(t *testing.T) {
+	for _, text := range []string{
+		"${workspaceFolder}", "${A:-${B}}", "${A:?hush}", "${A", "key-fixture-${1}", "$${A:-}{x}", "{file:~/hush}",
+	} {
+		e := local("s", "c")
+		v := clients.Text(text)
+		if text == "$${A:-}{x}" { // a text only when its reference has become one
+			v = clients.Value{{Text: "$"}, {Var: "A", HasDefault: true}, {Text: "{x}"}}
+		}
+		e.Env = []clients.KV{{Name: "TOKEN", Value: v}, {Name: "MODE", Value: clients.Text("fast")}}
+		e.Headers = []clients.KV{{Name: "Authorization", Value: append(clients.Text("Bearer "), v...)}, {Name: "X-Key", Value: v}}
+		plan := clients.MakePlan([]clients.Entry{e}, clients.PlanOptions{})
+		s := plan.Servers[0]
+		if len(s.Env) != 1 || s.Env[0].Name != "MODE" || len(s.Headers) != 0 || len(s.Secrets) != 1 || s.Secrets[0].Value != "fast" {
+			t.Errorf("%q: env %v, headers %v", text, s.Env, s.Headers)
+		}
+		said := strings.Join(s.Problems, "\n")
+		for _, want := range []string{
+			"variable TOKEN is left out", "write on the page TOKEN: NAME_OF_THE_SECRET", "header Authorization is left out", "header X-Key is left out",
+		} {
+			if !strings.Contains(said, want) || strings.Contains(said, "hush") {
+				t.Errorf("%q: the problems are\n%s", text, said)
+			}
+		}
+	}
+}
+
+func TestPlanSkipsWhatWouldRunAnother(t *testing.T) {
+	withCwd := local("s", "c")
+	withCwd.Cwd = clients.Text("${workspaceFolder}/x")
+	for _, c := range []struct {
+		entry clients.Entry
+		want  string
+	}{
+		{local("S", "${x.y}"), "the command has a reference that the crib cannot resolve; write out what it stands for: toolcrib add s -e NAME=KEY -- COMMAND"},
+		{local("s", "c", "a", "--root=${x.y}"), "argument 2 has a reference"},
+		{local("s", "npx", "mcp-remote@1", "https://h", "--header", "A:${A}"), "toolcrib add s URL --header"},
+		{withCwd, "cwd has a reference"},
+		{remote("s", "https://h/${x.y}"), "the URL has a reference that the crib cannot resolve; write out what it stands for: toolcrib add s URL --header"},
+	} {
+		plan := clients.MakePlan([]clients.Entry{c.entry}, clients.PlanOptions{})
+		if len(plan.Servers) != 0 || len(plan.Skipped) != 1 || !strings.Contains(plan.Skipped[0].Reason, c.want) {
+			t.Errorf("%v %v: %+v, want %q", c.entry.Command, c.entry.Args, plan, c.want)
+		}
+	}
+}
+
+func TestPlanSaysThatTheOlderTransportIsNotSpoken(t *testing.T) {
+	old, now := remote("a", "https://1"), remote("b", "https://2")
+	old.Transport = clients.SSE
+	same := remote("b", "https://2")
+	same.Transport = clients.SSE
+	plan := clients.MakePlan([]clients.Entry{old, now}, clients.PlanOptions{})
+	if said := fmt.Sprint(plan.Servers[0].Problems); !strings.Contains(said, "only the older HTTP+SSE transport does not answer") || len(plan.Servers[1].Problems) != 0 {
+		t.Errorf("got %+v", plan.Servers)
+	}
+	plan = clients.MakePlan([]clients.Entry{now, same}, clients.PlanOptions{})
+	if len(plan.Servers) != 1 || len(plan.Servers[0].Problems) != 1 {
+		t.Errorf("joined: %+v", plan.Servers)
 	}
 }
 

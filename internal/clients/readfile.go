@@ -98,7 +98,7 @@ func writerOfMCPServers(path string) *Client {
 	}
 	c := claudeCode()
 	c.id, c.title = "file", "File"
-	c.words = dialect{braces: true, envColon: true, editor: true}
+	c.words = dialect{envColon: true, editor: true}
 	return c
 }
 

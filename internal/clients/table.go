@@ -78,7 +78,6 @@ func claudeCode() *Client {
 	}
 	return &Client{
 		id: "claude-code", title: "Claude Code", http: true,
-		words:     dialect{braces: true},
 		marks:     func(env Env) []string { return []string{inHome(".claude")(env), env.getenv("CLAUDE_CONFIG_DIR")} },
 		locations: userAndProject(path, ".mcp.json"),
 		tables:    claudeTables,
@@ -125,7 +124,7 @@ func shellWords(argv []string) string {
 	return b.String()
 }
 
-// Claude Desktop starts commands only, and expands nothing in its file.
+// Claude Desktop starts commands only, and expands nothing in its file itself.
 // Documentation: modelcontextprotocol.io, "Connect to local MCP servers".
 func claudeDesktop() *Client {
 	path := func(env Env) string { return filepath.Join(env.appData(), "Claude", "claude_desktop_config.json") }
@@ -232,7 +231,7 @@ func gemini() *Client {
 	path := inHome(".gemini", "settings.json")
 	return &Client{
 		id: "gemini-cli", title: "Gemini CLI", http: true,
-		words:     dialect{bare: true, braces: true},
+		words:     dialect{bare: true},
 		marks:     parentOf(path),
 		locations: userAndProject(path, ".gemini", "settings.json"),
 		tables:    inTable("mcpServers"),

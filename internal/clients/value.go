@@ -78,12 +78,12 @@ func (v Value) append(parts ...Part) Value {
 	return v
 }
 
-// A dialect says which references a client understands. Every other text is
-// passed on by the client as it stands, so it is a text here too: programs
-// such as mcp-remote expand ${NAME} in their own arguments.
+// A dialect says which references a client understands besides ${NAME} and
+// ${NAME:-default}. People write those two into every client's file, also where
+// the client passes them on for the server to expand, and nobody means them as
+// text. What is not understood stays a text, and a plan leaves it out.
 type dialect struct {
 	bare     bool // $NAME
-	braces   bool // ${NAME} and ${NAME:-default}
 	envColon bool // ${env:NAME} and other ${word:…}
 	editor   bool // ${userHome}, ${workspaceFolder} and their like
 	curly    bool // {env:NAME} and {file:path}
@@ -121,7 +121,7 @@ func (d dialect) parse(s string, in surroundings) (v Value, problems []string) {
 		last = at[1]
 	}
 	v = v.appendText(s[last:])
-	if d.braces && strings.Contains(s, ":-${") {
+	if strings.Contains(s, ":-${") {
 		problems = append(problems, "a default that refers to another variable is not understood; write the value")
 	}
 	return v, problems
@@ -143,18 +143,19 @@ func (d dialect) reference(s string, in surroundings) (parts []Part, problem str
 		return []Part{{Var: s[1:]}}, ""
 	}
 	inner := s[2 : len(s)-1]
-	if d.braces {
-		if p, ok := braceReference(inner); ok && !in.own[p.Var] {
-			return []Part{p}, ""
-		}
-	}
 	if d.editor {
 		if parts, problem, ok := editorReference(inner, s, in); ok {
 			return parts, problem
 		}
 	}
+	if p, ok := braceReference(inner); ok {
+		if in.own[p.Var] {
+			return nil, ""
+		}
+		return []Part{p}, ""
+	}
 	if d.envColon {
-		return prefixReference(inner, s, in)
+		return prefixReference(inner, in)
 	}
 	return nil, ""
 }
@@ -197,17 +198,21 @@ func editorReference(inner, s string, in surroundings) (parts []Part, problem st
 	return nil, "", false
 }
 
-func prefixReference(inner, s string, in surroundings) ([]Part, string) {
+func prefixReference(inner string, in surroundings) ([]Part, string) {
 	m := withPrefix.FindStringSubmatch(inner)
-	switch {
-	case m == nil:
+	if m == nil {
 		return nil, ""
-	case m[1] == "env" && varName.MatchString(m[2]):
-		return []Part{{Var: m[2]}}, ""
-	case m[1] == "input":
+	}
+	switch m[1] {
+	case "env":
+		if p, ok := braceReference(m[2]); ok {
+			return []Part{p}, ""
+		}
+	case "input":
 		return inputReference(m[2], in)
 	}
-	return nil, s + " is not understood by the crib; put the value into a secret and name that"
+	// What follows the word can be a default, and that a key.
+	return nil, "${" + m[1] + ":…} is not understood by the crib; put the value into a secret and name that"
 }
 
 // inputReference names a secret after an input, which has no value in any
