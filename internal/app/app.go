@@ -61,11 +61,16 @@ type App struct {
 	gw       *gateway.Gateway
 	door     *mcphttp.Door
 	guarded  atomic.Pointer[http.Handler] // the door behind the checks that are configured now
-	front    net.Listener
-	op       net.Listener
+	at       listeners
 	current  atomic.Pointer[state]
 	stopping atomic.Bool
 	reload   sync.Mutex // held while a configuration is loaded
+}
+
+// listeners are where the crib is reached.
+type listeners struct {
+	front net.Listener // by clients
+	op    net.Listener // by operators
 }
 
 // state is what one load of the configuration brought. It is not changed.
@@ -235,8 +240,8 @@ func (a *App) listen(st *state) error {
 	if err != nil {
 		return crib.Errorf(crib.Unavailable, "cannot listen on %s: %s; another program may have it: choose another address with --listen or listen: in toolcrib.yaml", st.config.Listen, listenText(err))
 	}
-	a.front = l
-	if a.op, err = listenOperator(a.folder.Path()); err != nil {
+	a.at.front = l
+	if a.at.op, err = listenOperator(a.folder.Path()); err != nil {
 		return err
 	}
 	return a.lock.Announce(l.Addr().String())
@@ -251,7 +256,7 @@ func listenText(err error) string {
 }
 
 // Addr is where clients reach the crib, as host:port.
-func (a *App) Addr() string { return a.front.Addr().String() }
+func (a *App) Addr() string { return a.at.front.Addr().String() }
 
 // Redactor hides every secret that was resolved so far.
 func (a *App) Redactor() *secret.Redactor { return &a.redactor }
@@ -287,8 +292,8 @@ func (a *App) Run(ctx context.Context) (err error) {
 	defer a.release()
 	front, op := web.Server(a.handler(), a.log), a.operatorServer()
 	failed := make(chan error, 2)
-	go func() { failed <- serve(front, a.front) }()
-	go func() { failed <- serve(op, a.op) }()
+	go func() { failed <- serve(front, a.at.front) }()
+	go func() { failed <- serve(op, a.at.op) }()
 	a.log.Info("serving", "address", a.Addr(), "servers", len(a.cat.Servers()))
 	select {
 	case <-ctx.Done():
@@ -350,11 +355,11 @@ func (a *App) release() {
 	if a.cat != nil {
 		a.cat.Close()
 	}
-	if a.front != nil {
-		a.front.Close() //nolint:errcheck // may be closed already
+	if a.at.front != nil {
+		a.at.front.Close() //nolint:errcheck // may be closed already
 	}
-	if a.op != nil {
-		a.op.Close() //nolint:errcheck // likewise
+	if a.at.op != nil {
+		a.at.op.Close() //nolint:errcheck // likewise
 	}
 	if a.lock != nil {
 		a.lock.Unlock() //nolint:errcheck // the system frees it with the process

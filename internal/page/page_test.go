@@ -446,9 +446,3 @@ func TestNearest(t *testing.T) {
 		}
 	}
 }
-
-func TestTitle(t *testing.T) {
-	if got := (Page{Body: "x\n# A title \n# Two\n"}).Title(); got != "A title" {
-		t.Errorf("%q", got)
-	}
-}
