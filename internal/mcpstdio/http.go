@@ -25,6 +25,7 @@ const maxDrain = 64 << 10
 // client speaks HTTP with the crib.
 type client struct {
 	url   *url.URL
+	host  string
 	rt    *http.Transport
 	token func(context.Context) (string, error)
 	start *starter
@@ -33,8 +34,8 @@ type client struct {
 	bearer *string    // nil before it was asked for
 }
 
-func newClient(u *url.URL, token func(context.Context) (string, error), s *starter) *client {
-	return &client{url: u, token: token, start: s, rt: &http.Transport{
+func newClient(u *url.URL, host string, token func(context.Context) (string, error), s *starter) *client {
+	return &client{url: u, host: host, token: token, start: s, rt: &http.Transport{
 		// No proxy: the crib is on this machine, and its token is for it alone.
 		DialContext:         (&net.Dialer{Timeout: dialTime, KeepAlive: 30 * time.Second}).DialContext,
 		TLSHandshakeTimeout: dialTime,
@@ -151,6 +152,7 @@ func (c *client) once(ctx context.Context, p posting, token string) (*http.Respo
 	if err != nil {
 		return nil, false, err
 	}
+	req.Host = c.host
 	var started atomic.Bool
 	if p.body != nil {
 		req.ContentLength = int64(len(p.body))

@@ -40,6 +40,9 @@ type Options struct {
 	Out io.Writer
 	// URL is the crib's endpoint: …/v1/mcp or …/v1/mcp/{server}.
 	URL string
+	// Host is sent as the Host header, where the crib is to be called by
+	// another name than the address in URL; "" is that address.
+	Host string
 	// Token returns the bearer token. It is asked again when the crib refuses
 	// the last one. Nil, or an empty token, is none.
 	Token func(ctx context.Context) (string, error)
@@ -128,7 +131,7 @@ func newRelay(ctx context.Context, o Options) (*relay, error) {
 	// Requests outlive ctx by a moment: that is what the grace is for.
 	r.life, r.end = context.WithCancel(context.WithoutCancel(ctx))
 	r.open.init()
-	r.crib = newClient(u, o.Token, &starter{ensure: o.Ensure, life: r.life, work: &r.work})
+	r.crib = newClient(u, o.Host, o.Token, &starter{ensure: o.Ensure, life: r.life, work: &r.work})
 	return r, nil
 }
 
