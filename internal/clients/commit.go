@@ -36,17 +36,19 @@ type manifest struct {
 	Files   []record  `json:"files"`
 }
 
-const manifestVersion = 1
+const manifestVersion = 2
 
-// A record is one file of a commit. Its content before and after stands beside
-// the manifest, in files called by its number.
+// A record is one file of a commit. Its content before stands beside the
+// manifest, in a file called by its number. What the commit wrote holds keys
+// that are in no other file but the one that it changed, so only digests of it
+// are kept: enough to know it again.
 type record struct {
-	Path    string      `json:"path"` // symbolic links followed
-	Mode    fs.FileMode `json:"mode"`
-	Before  bool        `json:"before"` // the file existed before
-	After   bool        `json:"after"`  // the file exists after
-	Folders []string    `json:"folders,omitempty"`
-	Tables  [][]string  `json:"tables,omitempty"`
+	Path    string        `json:"path"` // symbolic links followed
+	Mode    fs.FileMode   `json:"mode"`
+	Before  bool          `json:"before"`          // the file existed before
+	After   string        `json:"after,omitempty"` // digest of the content; "" when the commit removed the file
+	Folders []string      `json:"folders,omitempty"`
+	Tables  []tableRecord `json:"tables,omitempty"`
 }
 
 // A step is a record with its content.
@@ -112,8 +114,11 @@ func prepare(changes []Change) ([]step, error) {
 			return nil, crib.Errorf(crib.Invalid, "%s would be changed twice in one commit; change it once", target)
 		}
 		s := step{
-			record: record{Path: target, Mode: c.Mode.Perm(), Before: c.Before != nil, After: c.After != nil, Tables: c.Tables},
+			record: record{Path: target, Mode: c.Mode.Perm(), Before: c.Before != nil, After: contentDigest(c.After)},
 			before: c.Before, after: c.After,
+		}
+		if s.Tables, err = tableRecords(c); err != nil {
+			return nil, err
 		}
 		if s.Mode == 0 {
 			s.Mode = newFileMode
@@ -284,13 +289,11 @@ func writeBackup(dir, label string, steps []step) error {
 	m := manifest{Version: manifestVersion, Label: label, Time: time.Now().UTC()}
 	for i, s := range steps {
 		m.Files = append(m.Files, s.record)
-		for kind, data := range map[string][]byte{"before": s.before, "after": s.after} {
-			if data == nil {
-				continue
-			}
-			if err := writeFile(backupPath(part, i, kind), data, backupFileMode); err != nil {
-				return err
-			}
+		if s.before == nil {
+			continue
+		}
+		if err := writeFile(backupPath(part, i), s.before, backupFileMode); err != nil {
+			return err
 		}
 	}
 	text, err := json.MarshalIndent(m, "", "  ")
@@ -306,8 +309,9 @@ func writeBackup(dir, label string, steps []step) error {
 	return syncFolder(dir)
 }
 
-func backupPath(folder string, i int, kind string) string {
-	return filepath.Join(folder, fmt.Sprintf("%d.%s", i, kind))
+// backupPath is the content before of the file with that number.
+func backupPath(folder string, i int) string {
+	return filepath.Join(folder, fmt.Sprintf("%d.before", i))
 }
 
 // List returns the commits that can be undone, the oldest first.

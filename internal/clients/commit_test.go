@@ -90,6 +90,37 @@ func TestCommitKeepsBackupsPrivate(t *testing.T) {
 	}
 }
 
+func TestBackupsHoldNothingThatTheCommitWrote(t *testing.T) {
+	dir := t.TempDir()
+	a, made, backups := filepath.Join(dir, "a.json"), filepath.Join(dir, "KEY"), filepath.Join(dir, "backups")
+	write(t, a, `{"s": {"x": {"k": "old"}}}`, 0o600)
+	commit(t, backups, "x", []clients.Change{
+		{Path: a, Before: read(t, a), After: []byte(`{"s": {"x": {"k": "hush-1"}, "y": {"k": "hush-2"}}}`), Tables: [][]string{{"s"}}},
+		{Path: made, After: []byte("hush-3")},
+	})
+	holdsNo(t, backups, "hush")
+	if _, err := clients.Undo(backups, "x"); err != nil || string(read(t, a)) != `{"s": {"x": {"k": "old"}}}` {
+		t.Errorf("%v: %s", err, read(t, a))
+	}
+	if _, err := os.Stat(made); !os.IsNotExist(err) {
+		t.Errorf("the new file: %v", err)
+	}
+}
+
+// holdsNo reports the files below dir that hold a text.
+func holdsNo(t *testing.T, dir, text string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && strings.Contains(string(read(t, path)), text) {
+			t.Errorf("%s holds %q", path, text)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func TestCommitRefusesLabelsAndRepetition(t *testing.T) {
 	dir := t.TempDir()
 	change := clients.Change{Path: filepath.Join(dir, "a"), After: []byte("new")}
@@ -186,6 +217,16 @@ var undoCases = []struct {
 		`{"mcpServers": {"a": {"command": "mine"}}}`, "taken out: toolcrib; left as they are: a",
 	},
 	{
+		"a replaced entry was only laid out anew", "gemini-cli", `{"mcpServers": {"toolcrib": {"command": "old"}}}`, "register",
+		func(s string) string { return strings.ReplaceAll(s, ", ", ",\n") },
+		`{"mcpServers": {"toolcrib": {"command": "old"}}}`, "put back: toolcrib",
+	},
+	{
+		"a replaced entry was replaced again", "gemini-cli", `{"mcpServers": {"toolcrib": {"command": "old"}}}`, "register",
+		replacing("Bearer", "Basic"),
+		`{"mcpServers": {"toolcrib": {"httpUrl": "http://127.0.0.1:8090/v1/mcp", "headers": {"Authorization": "Basic crib_fixture-token_0123456789"}}}}`, "left as they are: toolcrib",
+	},
+	{
 		"our entry is gone", "gemini-cli", `{"mcpServers": {"a": {"command": "x"}}}`, "register",
 		func(string) string { return `{"mcpServers": {"b": {"command": "y"}}}` },
 		`{"mcpServers": {"b": {"command": "y"}}}`, "nothing of it was left",
@@ -226,6 +267,7 @@ func TestUndoAfterSomebodyElse(t *testing.T) {
 			}
 			backups := t.TempDir()
 			commit(t, backups, "x", changes)
+			holdsNo(t, backups, registration.Token)
 			write(t, path, c.since(string(read(t, path))), 0o604)
 			report, err := clients.Undo(backups, "x")
 			if err != nil || len(report) != 1 || !strings.Contains(report[0], c.say) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 
 	"github.com/toolcrib/toolcrib/internal/clients/edit"
@@ -57,13 +56,10 @@ func undoFile(folder string, i int, r record) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	same := func(data []byte) bool {
-		return (now.data == nil) == (data == nil) && bytes.Equal(now.data, data)
-	}
 	switch {
-	case same(s.before):
+	case (now.data == nil) == (s.before == nil) && bytes.Equal(now.data, s.before):
 		return s.Path + ": as it was", nil
-	case same(s.after):
+	case contentDigest(now.data) == s.After:
 		if err := s.put(s.before); err != nil {
 			return "", err
 		}
@@ -75,7 +71,7 @@ func undoFile(folder string, i int, r record) (string, error) {
 	merged, done, err := s.merge(now.data)
 	if err != nil {
 		return "", fmt.Errorf("%s has changed since, and its entries cannot be put back one by one: %w; compare it with %s by hand, then try again or delete that folder",
-			s.Path, err, backupPath(folder, i, "before"))
+			s.Path, err, backupPath(folder, i))
 	}
 	s.Mode = now.mode
 	if err := s.put(merged); err != nil {
@@ -84,34 +80,29 @@ func undoFile(folder string, i int, r record) (string, error) {
 	return s.Path + ": has changed since; " + done, nil
 }
 
+// readStep reads a step as far as it is kept: without the content after.
 func readStep(folder string, i int, r record) (step, error) {
 	s := step{record: r}
-	for _, side := range []struct {
-		kind   string
-		exists bool
-		data   *[]byte
-	}{{"before", r.Before, &s.before}, {"after", r.After, &s.after}} {
-		if !side.exists {
-			continue
-		}
-		data, err := os.ReadFile(backupPath(folder, i, side.kind))
-		if err != nil {
-			return s, fmt.Errorf("read the backup of %s: %w", r.Path, err)
-		}
-		*side.data = append([]byte{}, data...)
+	if !r.Before {
+		return s, nil
 	}
+	data, err := os.ReadFile(backupPath(folder, i))
+	if err != nil {
+		return s, fmt.Errorf("read the backup of %s: %w", r.Path, err)
+	}
+	s.before = append([]byte{}, data...)
 	return s, nil
 }
 
 // A merge takes the commit's entries back in a file that somebody else has
 // changed.
 type merge struct {
-	path          string
-	before, after edit.Document
-	now           []byte
-	removed       []string
-	restored      []string
-	left          []string // changed by somebody else, so not ours any more
+	path     string
+	before   edit.Document
+	now      []byte
+	removed  []string
+	restored []string
+	left     []string // changed by somebody else, so not ours any more
 }
 
 func (s step) merge(now []byte) ([]byte, string, error) {
@@ -121,9 +112,6 @@ func (s step) merge(now []byte) ([]byte, string, error) {
 	m := merge{path: s.Path, now: now}
 	var err error
 	if m.before, err = edit.Parse(s.Path, s.before); err != nil {
-		return nil, "", err
-	}
-	if m.after, err = edit.Parse(s.Path, s.after); err != nil {
 		return nil, "", err
 	}
 	for _, table := range s.Tables {
@@ -169,33 +157,29 @@ func (m *merge) done() string {
 	return strings.Join(parts, "; ")
 }
 
-func (m *merge) table(path []string) error {
-	before, err := values(m.before, path)
+func (m *merge) table(t tableRecord) error {
+	before, err := values(m.before, t.Path)
 	if err != nil {
 		return err
 	}
-	after, err := m.after.Members(path)
-	if err != nil {
-		return err
-	}
-	ours := map[string]any{}
-	for _, e := range after {
-		ours[e.Name] = e.Value
+	ours := map[string]string{}
+	for _, e := range t.Entries {
+		ours[e.Name] = e.Digest
 		if _, was := before[e.Name]; !was {
-			if err := m.takeOut(path, e.Name); err != nil {
+			if err := m.takeOut(t.Path, e.Name); err != nil {
 				return err
 			}
 		}
 	}
-	old, err := m.before.Members(path)
+	old, err := m.before.Members(t.Path)
 	if err != nil {
 		return err
 	}
 	for _, e := range old {
-		if reflect.DeepEqual(ours[e.Name], e.Value) {
+		if ours[e.Name] == valueDigest(e.Value) {
 			continue
 		}
-		if err := m.putBack(path, e.Name, ours[e.Name]); err != nil {
+		if err := m.putBack(t.Path, e.Name, ours[e.Name]); err != nil {
 			return err
 		}
 	}
@@ -225,8 +209,9 @@ func (m *merge) takeOut(path []string, name string) error {
 }
 
 // putBack restores an entry that the commit removed or changed to ours, unless
-// somebody has put something else in its place.
-func (m *merge) putBack(path []string, name string, ours any) error {
+// somebody has put something else in its place. ours is its digest as the
+// commit left it, "" where it left none.
+func (m *merge) putBack(path []string, name, ours string) error {
 	doc, err := edit.Parse(m.path, m.now)
 	if err != nil {
 		return err
@@ -235,7 +220,11 @@ func (m *merge) putBack(path []string, name string, ours any) error {
 	if err != nil {
 		return err
 	}
-	if !reflect.DeepEqual(now[name], ours) {
+	digest := ""
+	if value, there := now[name]; there {
+		digest = valueDigest(value)
+	}
+	if digest != ours {
 		m.left = append(m.left, name)
 		return nil
 	}
