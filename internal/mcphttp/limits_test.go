@@ -175,13 +175,11 @@ func TestEndlessHTTP(t *testing.T) {
 	filler := strings.Repeat("x", 64<<10)
 	for _, tc := range []struct {
 		name, era, kind, start, chunk string
-		status                        int
 	}{
-		{"JSON", mcptest.EraModern, "application/json", `{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"`, filler, 200},
-		{"JSON error", mcptest.EraLegacy, "application/json", `{"jsonrpc":"2.0","id":ID,"error":{"code":-1,"message":"`, filler, 500},
-		{"one data line", mcptest.EraModern, "text/event-stream", `data: {"jsonrpc":"2.0","id":ID,"result":"`, filler, 200},
-		{"many data lines", mcptest.EraLegacy, "text/event-stream", `data: {"jsonrpc":"2.0","id":ID,"result":"` + "\n", "data: " + filler + "\n", 200},
-		{"many short data lines", mcptest.EraModern, "text/event-stream", `data: {"jsonrpc":"2.0","id":ID,"result":"` + "\n", strings.Repeat("data:"+filler[:250]+"\n", 256), 200},
+		{"JSON", mcptest.EraModern, "application/json", `{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"`, filler},
+		{"one data line", mcptest.EraModern, "text/event-stream", `data: {"jsonrpc":"2.0","id":ID,"result":"`, filler},
+		{"many data lines", mcptest.EraLegacy, "text/event-stream", `data: {"jsonrpc":"2.0","id":ID,"result":"` + "\n", "data: " + filler + "\n"},
+		{"many short data lines", mcptest.EraModern, "text/event-stream", `data: {"jsonrpc":"2.0","id":ID,"result":"` + "\n", strings.Repeat("data:"+filler[:250]+"\n", 256)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := mcptest.NewHTTP(t, mcptest.HTTPOptions{Options: mcptest.Options{Era: tc.era}})
@@ -191,7 +189,6 @@ func TestEndlessHTTP(t *testing.T) {
 			var written atomic.Int64
 			answerCalls(p, func(w http.ResponseWriter, _ *http.Request, id string) {
 				w.Header().Set("Content-Type", tc.kind)
-				w.WriteHeader(tc.status)
 				io.WriteString(w, strings.ReplaceAll(tc.start, "ID", id))
 				filling(w, tc.chunk, size, &written)
 			})
