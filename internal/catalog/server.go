@@ -257,10 +257,10 @@ func (s *Server) find(ctx context.Context, want upstream.Want, k Kind, in func(*
 	if it := in(s.list(want.Era, k)); it != nil {
 		return it, nil
 	}
-	if f.err != nil {
+	if f.err != nil && l == nil {
 		return nil, f.err
 	}
-	return nil, notFound
+	return nil, notFound // also of a server that cannot be asked: what was never there and what is denied look alike
 }
 
 // Relist asks for a list again, for callers who were told that what they know

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,7 +36,7 @@ type httpLeg struct {
 
 	life context.Context // ends with the leg
 	end  context.CancelFunc
-	work sync.WaitGroup // the stream and the answers being posted
+	work tasks // the stream and the answers being posted
 }
 
 // errIdle is the cause of a context that ended because nothing came in time.
@@ -83,7 +82,7 @@ func (l *httpLeg) Close() {
 		cancel()
 	}
 	l.fail(wasClosed)
-	l.work.Wait()
+	l.work.wait()
 	l.rt.CloseIdleConnections()
 }
 
@@ -190,7 +189,7 @@ func (l *httpLeg) tellCancelled(c *call) {
 		return
 	}
 	body := cancelledBody(c.id)
-	l.work.Go(func() {
+	l.work.start(func() {
 		ctx, cancel := context.WithTimeout(l.life, cancelTimeout)
 		defer cancel()
 		l.Notify(ctx, body) //nolint:errcheck // the server is told as a courtesy
@@ -449,7 +448,7 @@ func (l *httpLeg) Notify(ctx context.Context, body []byte) error {
 
 // respond posts the answer to a request of the server.
 func (l *httpLeg) respond(body []byte) {
-	l.work.Go(func() {
+	l.work.start(func() {
 		ctx, cancel := context.WithTimeout(l.life, l.spec.timeout(&Outgoing{}))
 		defer cancel()
 		if err := l.Notify(ctx, wire.OneLine(body)); err != nil {

@@ -223,7 +223,7 @@ func (l *httpLeg) initialize(ctx context.Context) error {
 		return err
 	}
 	session := l.session.Load()
-	l.work.Go(func() { l.listen(session) })
+	l.work.start(func() { l.listen(session) })
 	return nil
 }
 

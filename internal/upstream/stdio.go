@@ -27,7 +27,7 @@ type stdioLeg struct {
 	retired atomic.Bool
 	begun   chan struct{} // closed when proc is set: the process may speak first
 	done    chan struct{} // closed when the process has ended
-	work    sync.WaitGroup
+	work    tasks
 
 	mu    sync.Mutex // guards noise, bad
 	noise []string   // the last lines on stdout that were no messages
@@ -75,7 +75,7 @@ func (l *stdioLeg) Close() {
 	}
 	l.proc.Stop(context.Background()) //nolint:errcheck // the ladder ends with KILL
 	<-l.done
-	l.work.Wait()
+	l.work.wait()
 }
 
 // exited tells how the process ended.
@@ -162,7 +162,7 @@ func (l *stdioLeg) oversize(prefix []byte) {
 // answer sends the answer to a request of the server without making its
 // caller wait for a child that does not read.
 func (l *stdioLeg) answer(body []byte) {
-	l.work.Go(func() { l.send(body) }) //nolint:errcheck // a broken pipe ends the leg by itself
+	l.work.start(func() { l.send(body) }) //nolint:errcheck // a broken pipe ends the leg by itself
 }
 
 func (l *stdioLeg) send(body []byte) (sent bool, err error) {

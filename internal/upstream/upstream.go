@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/child"
@@ -246,4 +247,29 @@ func (s *Spec) late(out *Outgoing, sent bool) *crib.Error {
 		return crib.Errorf(crib.Timeout, "server %s did not answer %s within %s; it is not known whether it was executed", s.Name, out.Method, within)
 	}
 	return unavailable(s.Name, "did not answer %s within %s", out.Method, within)
+}
+
+// tasks are the goroutines of a leg. None is started once the leg waits for
+// them.
+type tasks struct {
+	mu     sync.Mutex // guards closed
+	closed bool
+	wg     sync.WaitGroup
+}
+
+// start runs f, unless the leg is closing.
+func (t *tasks) start(f func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.closed {
+		t.wg.Go(f)
+	}
+}
+
+// wait lets nothing more start and waits for what runs.
+func (t *tasks) wait() {
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	t.wg.Wait()
 }
