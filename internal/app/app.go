@@ -392,6 +392,9 @@ func (a *App) guard(st *state) (http.Handler, error) {
 		}
 		plain(w, http.StatusOK, "ok\n")
 	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		plain(w, http.StatusNotFound, "nothing is here: MCP is at /v1/mcp, one server's at /v1/mcp/{server}\n")
+	})
 	return guard(mux), nil
 }
 

@@ -17,6 +17,9 @@ import (
 // noiseKept is how many lines that are no messages are kept to be shown.
 const noiseKept = 5
 
+// lastWordsKept is how many bytes of stderr go into an error.
+const lastWordsKept = 1000
+
 // stdioLeg is a leg to a child process. One process speaks one era.
 type stdioLeg struct {
 	spec    *Spec
@@ -89,7 +92,11 @@ func (l *stdioLeg) exited() endOfLeg {
 
 // lastWords is the end of what the process wrote to stderr, without secrets.
 func (l *stdioLeg) lastWords() string {
-	return strings.TrimSpace(l.opts.Redact(l.proc.StderrTail(5)))
+	text := strings.TrimSpace(l.opts.Redact(l.proc.StderrTail(5)))
+	if over := len(text) - lastWordsKept; over > 0 {
+		text = "…" + strings.ToValidUTF8(text[over:], "")
+	}
+	return text
 }
 
 // line takes one line of stdout. What is no message is noise: real servers
