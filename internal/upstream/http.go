@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,6 +33,7 @@ type httpLeg struct {
 	session  atomic.Pointer[string] // legacy; nil where the server gave none
 	renewing chan struct{}          // one place, taken while a lost session is renewed
 	retired  atomic.Bool
+	farewell sync.Once // the session is ended once
 	declare  Declaration
 
 	life context.Context // ends with the leg
@@ -69,21 +71,31 @@ func (l *httpLeg) Quiet() <-chan struct{} { return l.open.whenQuiet() }
 func (l *httpLeg) Retire()                { l.retired.Store(true) }
 func (l *httpLeg) Retired() bool          { return l.retired.Load() }
 
-// Close ends the session, where there is one, and everything that is open.
+// Close ends everything that is open and then the session, where there is one:
+// in the other order a request that is still on its way would meet a session
+// that is gone, and open a new one.
 func (l *httpLeg) Close() {
-	if id := l.session.Load(); id != nil && l.life.Err() == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), cancelTimeout)
-		if req, err := http.NewRequestWithContext(ctx, http.MethodDelete, l.url.String(), nil); err == nil {
-			l.setHeaders(req, nil)
-			if resp, err := l.rt.RoundTrip(req); err == nil {
-				drain(resp)
-			}
-		}
-		cancel()
-	}
 	l.fail(wasClosed)
+	l.farewell.Do(func() {
+		if id := l.session.Load(); id != nil {
+			l.deleteSession()
+		}
+	})
 	l.work.wait()
 	l.rt.CloseIdleConnections()
+}
+
+func (l *httpLeg) deleteSession() {
+	ctx, cancel := context.WithTimeout(context.Background(), cancelTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, l.url.String(), nil)
+	if err != nil {
+		return
+	}
+	l.setHeaders(req, nil)
+	if resp, err := l.rt.RoundTrip(req); err == nil {
+		drain(resp)
+	}
 }
 
 func (l *httpLeg) fail(err error) {
