@@ -354,7 +354,8 @@ func TestKnownSessionIsKept(t *testing.T) {
 // what the crib knows is made new, and the call is sent once more, not twice.
 func TestRefusedUnexecutedIsSentAgain(t *testing.T) {
 	t.Run("another schema", func(t *testing.T) {
-		p := mcptest.NewHTTP(t, mcptest.HTTPOptions{Options: mcptest.Options{Era: mcptest.EraModern,
+		// It does not tell of changes: only the call can learn of the schema.
+		p := mcptest.NewHTTP(t, mcptest.HTTPOptions{Options: mcptest.Options{Era: mcptest.EraModern, Capabilities: `{"tools":{}}`,
 			Tools: `[{"name":"headed","inputSchema":{"type":"object"}}]`}, Strict: true})
 		c := newCrib(t, cribOptions{}, httpServer("s", p.URL))
 		cl := c.client(wire.Modern, "")
