@@ -57,6 +57,7 @@ type fetchKey struct {
 type fetch struct {
 	done  chan struct{}
 	err   error        // set before done is closed
+	leg   upstream.Leg // it is asked on, nil before that is known; guarded by Server.mu
 	again upstream.Leg // something changed since it was asked for; guarded by Server.mu
 }
 
@@ -299,6 +300,9 @@ func (s *Server) start(key fetchKey, f *fetch, leg func() (upstream.Leg, error))
 	s.work.Go(func() {
 		l, err := leg()
 		if err == nil {
+			s.mu.Lock()
+			f.leg = l
+			s.mu.Unlock()
 			err = s.fetchList(l, key.kind)
 		}
 		s.mu.Lock()
@@ -308,7 +312,7 @@ func (s *Server) start(key fetchKey, f *fetch, leg func() (upstream.Leg, error))
 		s.mu.Unlock()
 		close(f.done)
 		if again != nil {
-			s.refetch(again, key.kind)
+			s.refetch(again, key.kind, false)
 		}
 	})
 }
@@ -322,7 +326,7 @@ const (
 )
 
 // refetch asks for a list over a leg that told of a change, or that is new.
-func (s *Server) refetch(leg upstream.Leg, k Kind) {
+func (s *Server) refetch(leg upstream.Leg, k Kind, isNew bool) {
 	key := fetchKey{leg.Hello().Era, k}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -330,8 +334,10 @@ func (s *Server) refetch(leg upstream.Leg, k Kind) {
 		return
 	}
 	if f := s.fetches[key]; f != nil {
-		f.again = leg
-		return
+		if !isNew || f.leg != nil && f.leg != leg {
+			f.again = leg
+		}
+		return // else it is being asked on this very leg, or will be
 	}
 	if kn := s.known[key.era]; kn != nil {
 		if wait := time.Until(kn.asked[k].Add(kn.calm[k])); wait > 0 {
@@ -356,7 +362,7 @@ func (s *Server) later(kn *known, leg upstream.Leg, k Kind, wait time.Duration) 
 		kn.due[k] = false
 		s.mu.Unlock()
 		if still {
-			s.refetch(leg, k)
+			s.refetch(leg, k, false)
 		}
 	})
 }

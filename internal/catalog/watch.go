@@ -200,14 +200,14 @@ func (e events) Connected(_ string, leg upstream.Leg, share string) {
 	if kn := s.known[leg.Hello().Era]; kn != nil {
 		kn.calm = [kinds]time.Duration{}
 	}
+	_, again := s.shares[leg]
 	s.mu.Unlock()
-	s.refetchAll(leg)
+	s.refetchAll(leg, !again)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.life.Err() != nil {
 		return
 	}
-	_, again := s.shares[leg]
 	if again {
 		s.watch.poke() // a new session knows of no subscriptions
 		return
@@ -265,11 +265,11 @@ func (e events) Silent(_ string, leg upstream.Leg) {
 }
 
 // refetchAll asks for every list that the server says it has.
-func (s *Server) refetchAll(leg upstream.Leg) {
+func (s *Server) refetchAll(leg upstream.Leg, isNew bool) {
 	caps := leg.Hello().Capabilities()
 	for _, k := range Kinds {
 		if k == Tools || wire.Get(caps, kindFacts[k].capability) != nil {
-			s.refetch(leg, k)
+			s.refetch(leg, k, isNew)
 		}
 	}
 }
@@ -281,7 +281,7 @@ func (e events) Notification(_ string, leg upstream.Leg, m wire.Message) {
 	for _, k := range Kinds {
 		if m.Method == k.Changed() {
 			asked = true
-			s.refetch(leg, k)
+			s.refetch(leg, k, false)
 		}
 	}
 	if asked || s.c.opts.Other == nil {
@@ -415,7 +415,7 @@ type listener struct {
 func (l listener) Notification(m wire.Message) {
 	if m.Method == "notifications/subscriptions/acknowledged" {
 		if l.missed {
-			l.s.refetchAll(l.leg)
+			l.s.refetchAll(l.leg, false)
 		}
 		return
 	}

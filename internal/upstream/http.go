@@ -375,12 +375,23 @@ func (l *httpLeg) answer(ctx context.Context, c *call, resp *http.Response) (*Re
 	}
 	m, err := wire.ScanServer(b)
 	if err == nil && m.Kind == wire.ResponseKind && l.mine(c, m) {
-		if resp.StatusCode/100 == 4 && !m.ID.OK() {
-			l.Retire() // it did not even read the request: it may be another server now
+		if resp.StatusCode/100 == 4 && l.isStranger(m) {
+			l.Retire()
 		}
 		return &Reply{Message: m, Era: l.Hello().Era, Status: resp.StatusCode, RetryAfter: resp.Header.Get("Retry-After")}, nil
 	}
 	return nil, l.strange(c, resp, kind)
+}
+
+// isStranger reports whether an error that came with a 4xx looks like that of
+// another server than the one that this leg was made to: it did not read the
+// request, or a modern server's address refuses in the codes of older ones.
+func (l *httpLeg) isStranger(m wire.Message) bool {
+	if !m.Error.OK() || !m.ID.OK() {
+		return true
+	}
+	code := wire.ReadError(m.Error.In(m.Body)).Code
+	return l.Hello().Era == wire.Modern && (code == wire.CodeInvalidRequest || code <= -32000 && code >= -32019)
 }
 
 // mine reports whether the response m is the answer to c. An error may come

@@ -42,6 +42,7 @@ type slot struct {
 	retry    time.Time   // not before then
 	live     func() bool // false when nobody is left who would use it; nil is true
 	made     time.Time
+	buried   bool // its leg ended, and that was noted
 }
 
 // Want says which leg a caller needs.
@@ -163,6 +164,9 @@ func (s *Server) slot(want Want) (_ *slot, probing bool, err error) {
 		key, want = slotKey{}, Want{Era: want.Era}
 	}
 	sl := &slot{ready: make(chan struct{}), live: want.Live}
+	if old := s.slots[key]; old != nil && old.leg != nil && ended(old.leg) {
+		s.bury(old, key, false)
+	}
 	if old := s.slots[key]; old != nil {
 		if s.usable(old) {
 			return old, probing, nil
@@ -313,6 +317,17 @@ func (s *Server) watch(leg Leg, key slotKey, sl *slot) {
 	leg.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.bury(sl, key, silent)
+}
+
+// bury takes a leg that ended out of its slot, once. It is called with mu held,
+// by whoever sees it first.
+func (s *Server) bury(sl *slot, key slotKey, silent bool) {
+	if sl.buried {
+		return
+	}
+	sl.buried = true
+	leg := sl.leg
 	if time.Since(sl.made) >= stableAfter || leg.Retired() {
 		delete(s.deaths, key)
 	} else {
@@ -376,7 +391,11 @@ func (s *Server) answers(leg Leg) bool {
 	for _, method := range methods {
 		out := NewRequest(leg, s.opts.Version, method, "")
 		out.Timeout = s.opts.ProbeTimeout
-		if _, err := leg.Do(s.life, out, Nobody{}); err == nil {
+		reply, err := leg.Do(s.life, out, Nobody{})
+		if err == nil && method == "server/discover" && judge(s.spec.Name, reply.Message).hello == nil {
+			return false // somebody answers, but it is not the server that it was
+		}
+		if err == nil {
 			return true
 		}
 	}
