@@ -59,7 +59,10 @@ type ServerStatus struct {
 	Prompts   int        `json:"prompts"`
 	Resources int        `json:"resources"`
 	Templates int        `json:"templates"`
-	LeftOut   []LeftOut  `json:"left_out,omitempty"`
+	// LetsThrough says that the definition has no gate for all tools ("*"), so
+	// that a tool which no other gate names is let through.
+	LetsThrough bool      `json:"lets_through"`
+	LeftOut     []LeftOut `json:"left_out,omitempty"`
 }
 
 // ToolInfo is one tool of a server.
@@ -118,6 +121,7 @@ func (a *App) serverStatus(def *servers.Definition) ServerStatus {
 	if def.Transport.IsHTTP() {
 		out.Transport, out.Target = "http", plainURL(def.Transport.URL)
 	}
+	out.LetsThrough = !slices.ContainsFunc(def.Gates, func(g servers.Gate) bool { return g.Pattern == "*" })
 	srv, err := a.cat.Server(def.Name)
 	if err != nil {
 		return out

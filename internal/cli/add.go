@@ -141,8 +141,8 @@ func (e *env) showNewTools(st app.ServerStatus) {
 		line += ": " + strings.Join(names, ", ")
 	}
 	e.tell("%s", line)
-	if n := ungated(st.Tools); n > 0 {
-		e.say("%s without a gate: let through without asking; gate: on the page says otherwise", text.Count(n, "tool"))
+	for _, line := range gateNotes(st) {
+		e.say("%s; gate: on the page says otherwise", line)
 	}
 }
 

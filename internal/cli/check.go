@@ -39,6 +39,7 @@ func (e *env) check() error {
 	}
 	s := e.screen()
 	errors := 0
+	faults = pages.Sorted(faults)
 	for _, f := range faults {
 		look := text.Amber
 		if f.Severity == pages.Error {

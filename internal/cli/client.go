@@ -89,8 +89,12 @@ func (e *env) clientAdd(ctx context.Context, id, server string, replace bool) er
 	}
 	change := client.Register
 	kind := workspace.Register
+	var taken []string
 	if replace {
 		change, kind = client.Replace, workspace.Replace
+		if taken, err = e.takenOut(w, client); err != nil {
+			return err
+		}
 	}
 	r, err := registration(w.Config, client, server)
 	if err != nil {
@@ -115,11 +119,37 @@ func (e *env) clientAdd(ctx context.Context, id, server string, replace bool) er
 		return errors.Join(err, revokeToken(w.Config, token))
 	}
 	e.tell("%s", line)
+	for _, line := range taken {
+		e.tell("%s", line)
+	}
 	runs, err := e.place(w.Config).Reload(ctx)
 	if err == nil && !runs && client.HTTP() {
 		e.say("No crib is running; start one with: toolcrib serve")
 	}
 	return err
+}
+
+// takenOut says what becomes of the servers that a client loses when the crib
+// takes their place.
+func (e *env) takenOut(w *workspace.Workspace, client *clients.Client) ([]string, error) {
+	entries, err := client.Read(e.clients())
+	if err != nil {
+		return nil, err
+	}
+	entries = slices.DeleteFunc(entries, func(x clients.Entry) bool { return clients.IsCrib(x, "") })
+	found := w.Plan(entries)
+	var lines []string
+	for _, p := range found.Take {
+		lines = append(lines, fmt.Sprintf("Took out %s, which is not in the crib yet: toolcrib client remove %s puts it back, and then toolcrib import takes it over", p.Name, client.ID()))
+	}
+	for _, l := range found.Left {
+		if l.Here != "" {
+			lines = append(lines, fmt.Sprintf("Took out %s: the crib has it, as %s", l.Name, l.Here))
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("Took out %s, which is not in the crib (%s); toolcrib client remove %s puts it back", l.Name, l.Reason, client.ID()))
+	}
+	return lines, nil
 }
 
 // registration is how a client reaches the crib, with a stand-in for its

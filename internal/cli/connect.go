@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolcrib/toolcrib/internal/cli/mcp"
+	"github.com/toolcrib/toolcrib/internal/cli/running"
 	"github.com/toolcrib/toolcrib/internal/crib"
 	"github.com/toolcrib/toolcrib/internal/mcpstdio"
 	"github.com/toolcrib/toolcrib/internal/telemetry"
@@ -51,6 +52,7 @@ func (e *env) connect(ctx context.Context, server string) error {
 	return mcpstdio.Run(ctx, mcpstdio.Options{
 		In: e.in, Out: e.out, Log: log,
 		URL:   "http://" + now.Address + mcp.Endpoint(server),
+		Host:  running.HostHeader(cfg.AllowedHosts, now.Address),
 		Token: func(context.Context) (string, error) { return place.Token() },
 		Ensure: func(ctx context.Context) error {
 			again, err := place.Background(ctx)

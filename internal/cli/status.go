@@ -13,6 +13,7 @@ import (
 	"github.com/toolcrib/toolcrib/internal/app"
 	"github.com/toolcrib/toolcrib/internal/cli/mcp"
 	"github.com/toolcrib/toolcrib/internal/cli/text"
+	"github.com/toolcrib/toolcrib/internal/crib"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
@@ -171,8 +172,8 @@ func (v statusView) notes(s app.ServerStatus) {
 	if s.Noise > 0 {
 		v.note(s.Name, text.Amber, fmt.Sprintf("passed over, because it was no message: %s on its standard output", text.Count(s.Noise, "line")))
 	}
-	if n := ungated(s.Tools); n > 0 {
-		v.note(s.Name, text.Amber, fmt.Sprintf("%s without a gate: let through", text.Count(n, "tool")))
+	for _, line := range gateNotes(s) {
+		v.note(s.Name, text.Amber, line)
 	}
 	for _, l := range s.LeftOut {
 		where := "at the address of all servers"
@@ -187,14 +188,35 @@ func (v statusView) note(server string, s text.Style, what string) {
 	v.Line(v.Styled(text.Bold, server+":"), " ", v.Styled(s, text.OneLine(what)))
 }
 
-func ungated(tools []app.ToolInfo) int {
-	n := 0
-	for _, t := range tools {
-		if t.Gate == noGate {
-			n++
-		}
+// namesShown is how many names of tools a note has.
+const namesShown = 5
+
+// gateNotes says which tools of a server are let through without asking, and
+// which are refused because nobody can be asked.
+func gateNotes(s app.ServerStatus) []string {
+	by := map[string][]string{}
+	for _, t := range s.Tools {
+		by[t.Gate] = append(by[t.Gate], t.Name)
 	}
-	return n
+	var lines []string
+	add := func(gate, what string) {
+		names := by[gate]
+		if len(names) == 0 {
+			return
+		}
+		list := strings.Join(names[:min(len(names), namesShown)], ", ")
+		if len(names) > namesShown {
+			list += ", …"
+		}
+		lines = append(lines, fmt.Sprintf("%s %s (%s)", text.Count(len(names), "tool"), what, list))
+	}
+	add(noGate, "without a gate: let through without asking")
+	add(string(crib.Ask), "not listed and refused: their gate asks a person, which this crib cannot")
+	add(string(crib.Deny), "not listed and refused: their gate denies them")
+	if !s.Known && s.Enabled && s.LetsThrough {
+		lines = append(lines, "its tools are not known yet; those without a gate are let through")
+	}
+	return lines
 }
 
 // noGate is what a Status calls a tool that no gate says anything about.

@@ -34,7 +34,7 @@ func TestStatusSaysWhatDeservesALook(t *testing.T) {
 		"isolation  none: commands run as the user of the crib and can read what it can\n",
 		"anonymous  on: every program of this machine may list and call tools\n",
 		"both\tready\t3\t2026-07-28, to 2025-11-25\thttps://mcp.example.com/mcp\n",
-		"both: 2 tools without a gate: let through\n",
+		"both: 2 tools without a gate: let through without asking (a, b)\n",
 		"both: bad\\x1b[2J is left out everywhere: its x-mcp-header is not valid\n",
 		"both: long is left out at the address of all servers: no client would take its schema\n",
 		"sad\tfailed\t?\t-\tsad-server\n",

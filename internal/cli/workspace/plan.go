@@ -35,7 +35,10 @@ type Sorted struct {
 }
 
 // Left is a server that is not taken over.
-type Left struct{ Name, From, Reason string }
+type Left struct {
+	Name, From, Reason string
+	Here               string // the server of the crib that it is, "" if it is none
+}
 
 // Plan tells the servers that can be taken over from those that cannot, and
 // from those that are here already. It writes nothing.
@@ -43,11 +46,11 @@ func (w *Workspace) Plan(entries []clients.Entry) Sorted {
 	var out Sorted
 	plan := w.plan(entries)
 	for _, s := range plan.Skipped {
-		out.Left = append(out.Left, Left{s.Entry.Name, sourceOf(s.Entry.Source), s.Reason})
+		out.Left = append(out.Left, Left{Name: s.Entry.Name, From: sourceOf(s.Entry.Source), Reason: s.Reason})
 	}
 	for _, s := range plan.Servers {
 		leave := func(reason string) {
-			out.Left = append(out.Left, Left{s.Sources[0].Name, sourceOf(s.Sources[0]), reason})
+			out.Left = append(out.Left, Left{Name: s.Sources[0].Name, From: sourceOf(s.Sources[0]), Reason: reason})
 		}
 		p, err := makeBlock(s)
 		if err == nil {
@@ -59,6 +62,7 @@ func (w *Workspace) Plan(entries []clients.Entry) Sorted {
 		}
 		if twin, ok := w.twin(p); ok {
 			leave("it is here already, as " + twin)
+			out.Left[len(out.Left)-1].Here = twin
 			continue
 		}
 		out.Take = append(out.Take, p)
