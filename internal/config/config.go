@@ -5,6 +5,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -48,7 +49,7 @@ type Options struct {
 	// LookupEnv reads the crib's environment; nil is os.LookupEnv.
 	LookupEnv func(string) (string, bool)
 
-	// ReadFile reads toolcrib.yaml; nil is os.ReadFile.
+	// ReadFile reads toolcrib.yaml; nil reads regular files of a bounded size.
 	ReadFile func(string) ([]byte, error)
 }
 
@@ -216,7 +217,7 @@ func (l *loader) home() string {
 func (l *loader) file() {
 	read := l.o.ReadFile
 	if read == nil {
-		read = os.ReadFile
+		read = readFile
 	}
 	src, err := read(l.c.File())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -284,4 +285,22 @@ func readTexts(d *page.Decoder, n page.Node, what string, check func(string) err
 		}
 	}
 	return slices.Clip(list)
+}
+
+// readFile reads a regular file, and of a large one only so much that the
+// parser sees that it is too large.
+func readFile(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, crib.Errorf(crib.Invalid, "it is no regular file")
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	return io.ReadAll(io.LimitReader(f, page.MaxYAMLBytes+1))
 }

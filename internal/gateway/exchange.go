@@ -214,7 +214,11 @@ func (ex *exchange) Request(m wire.Message, answer func([]byte)) {
 		ex.mu.Unlock()
 		answer(wire.Apply(nil, resp.Body, wire.Edit{At: resp.ID, With: m.ID.In(m.Body)}))
 	}, func() { answer(upstream.Decline(m)) })
-	if !ok || !ex.remember(m, id) {
+	if !ok { // the session ended: nobody is there to ask
+		answer(upstream.Decline(m))
+		return
+	}
+	if !ex.remember(m, id) {
 		s.withdraw(id)
 		return
 	}

@@ -198,6 +198,12 @@ func TestTheLifeOfAQuestion(t *testing.T) {
 		a.ask(t, asksMe)
 		a.expect(t, "", declined)
 	})
+	t.Run("asked behind the end of the session", func(t *testing.T) {
+		a := newAsking(t, false, `{"elicitation":{}}`, ownDialogue)
+		a.req.Session.end()
+		a.ask(t, asksMe)
+		a.expect(t, "", declined)
+	})
 }
 
 // Who may not ask is declined, and the client hears nothing of it.

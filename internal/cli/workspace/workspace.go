@@ -139,7 +139,7 @@ func (w *Workspace) plan(entries []clients.Entry) clients.Plan {
 	return clients.MakePlan(entries, clients.PlanOptions{
 		Taken:        w.Taken,
 		SecretTaken:  func(name string) bool { _, ok := w.lookupSecret(name); return ok },
-		LooksLikeKey: secret.LooksLikeKey,
+		LooksLikeKey: isKey,
 		LookupEnv: func(name string) (string, bool) {
 			if v, ok := w.lookupEnv(name); ok {
 				return v, true
@@ -184,4 +184,31 @@ func (w *Workspace) HiddenBy(name string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// leastKey is how long a value is, in bytes, that is a key because of its name.
+const leastKey = 4
+
+// isKey reports whether a value that a person or a client's file gives belongs
+// in a store: it looks like a key, or its name says that it is one. A page is
+// read by more people than a client's own file.
+func isKey(name, value string) bool {
+	if secret.LooksLikeKey(name, value) {
+		return true
+	}
+	if len(value) < leastKey || value == "true" || value == "false" || strings.ContainsAny(value, "/\\") {
+		return false
+	}
+	words := strings.FieldsFunc(strings.ToUpper(name), func(r rune) bool { return r == '_' || r == '-' || r == '.' })
+	for i, w := range words {
+		switch w {
+		case "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "APIKEY", "CREDENTIALS", "AUTHORIZATION":
+			return true
+		case "KEY":
+			if i > 0 { // API_KEY, X-Api-Key, AUTH_KEY
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolcrib/toolcrib/internal/crib"
+)
+
+func (e *env) reloadCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "reload", GroupID: groupStart, Args: args(cobra.NoArgs),
+		Short: "Make the running crib read its pages and toolcrib.yaml again",
+		Long: `Make the running crib read its pages, toolcrib.yaml and tokens again, after they
+were edited by hand. A fault in toolcrib.yaml leaves everything as it was; a
+fault in a page costs that server alone. Commands such as add and disable do
+this by themselves. If no crib is running, the exit code is 3.`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return e.reload(cmd.Context()) },
+	}
+}
+
+func (e *env) reload(ctx context.Context) error {
+	cfg, err := e.config()
+	if err != nil {
+		return err
+	}
+	runs, err := e.place(cfg).Reload(ctx)
+	if err != nil {
+		return err
+	}
+	if !runs {
+		return crib.Errorf(crib.Unavailable, "no crib is running for this data folder; start one with: toolcrib serve")
+	}
+	e.tell("The crib has read its pages and toolcrib.yaml again.")
+	return nil
+}
