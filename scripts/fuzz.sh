@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs every fuzz target with some inputs: scripts/fuzz.sh [AMOUNT], 20000x by
 # default; a time such as 1m works too, but a run may then end in "context
-# deadline exceeded" although nothing was found. A fault it finds is written below the package's testdata/fuzz, and
-# from then on every `go test` tries it.
+# deadline exceeded" although nothing was found. A fault it finds is written
+# below the package's testdata/fuzz, and from then on every `go test` tries it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -568,7 +568,9 @@ func FuzzRegisterInCodex(f *testing.F) {
 			return
 		}
 		r := registration
-		r.Name = name
+		if r.Name = name; name == "" {
+			r.Name = clients.RegistrationName // what no name stands for
+		}
 		changes, _, err := codex.Register(env, r)
 		if err != nil || len(changes) == 0 {
 			return
