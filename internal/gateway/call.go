@@ -209,11 +209,19 @@ func (g *Gateway) record(req *Request, t *target, reply *upstream.Reply, err err
 	case reply.Message.Error.OK():
 		outcome = "failed"
 	}
+	level := slog.LevelInfo
+	if outcome == "completed" {
+		level = slog.LevelDebug
+	}
+	if !g.log.Enabled(context.Background(), level) {
+		return
+	}
 	about := slog.String("address", t.address().String())
 	if req.Message.Method != "tools/call" {
 		about = slog.Group("", "server", t.server.Name(), "name", t.name)
 	}
-	g.log.Info(req.Message.Method, "principal", req.Principal.String(), about, "outcome", outcome, "took", took)
+	g.log.LogAttrs(context.Background(), level, req.Message.Method, slog.String("principal", req.Principal.String()), about,
+		slog.String("outcome", outcome), slog.Duration("took", took))
 }
 
 // answer makes the server's answer the client's: with the client's id, and

@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync"
@@ -22,12 +23,14 @@ import (
 // httpLeg is a leg over Streamable HTTP. A modern one is stateless; a legacy
 // one has a session and a stream of its own for what belongs to no request.
 type httpLeg struct {
-	spec  *Spec
-	opts  *Options
-	url   *url.URL
-	creds http.Header
-	rt    *http.Transport
-	hello atomic.Pointer[wire.Hello] // replaced when a lost session is renewed
+	spec    *Spec
+	opts    *Options
+	url     *url.URL
+	creds   http.Header
+	rt      *http.Transport
+	blank   http.Request               // what every request starts from
+	careful bool                       // net/http could replay a body; see mayReplay
+	hello   atomic.Pointer[wire.Hello] // replaced when a lost session is renewed
 
 	open     inflight
 	session  atomic.Pointer[string] // legacy; nil where the server gave none
@@ -49,7 +52,8 @@ func newHTTPLeg(spec *Spec, opts *Options, creds http.Header) (*httpLeg, error) 
 	if err != nil || u.Host == "" {
 		return nil, crib.Errorf(crib.Invalid, "server %s: its URL cannot be read", spec.Name)
 	}
-	l := &httpLeg{spec: spec, opts: opts, url: u, creds: creds, renewing: make(chan struct{}, 1)}
+	l := &httpLeg{spec: spec, opts: opts, url: u, creds: creds, renewing: make(chan struct{}, 1),
+		careful: mayReplay(u, creds), blank: http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}}
 	l.life, l.end = context.WithCancel(context.Background())
 	// A pool of its own: no server can use up the connections of another.
 	l.rt = &http.Transport{
@@ -283,32 +287,46 @@ func (b outgoingBody) Read(p []byte) (int, error) {
 func (b outgoingBody) Close() error { return nil }
 
 // post sends body and returns the response head. sent reports whether any of
-// the body may have been written.
-func (l *httpLeg) post(ctx context.Context, target *url.URL, body []byte, out *Outgoing) (*http.Response, bool, error) {
-	var started atomic.Bool
-	req := (&http.Request{
-		Method:        http.MethodPost,
-		URL:           target,
-		Host:          target.Host,
-		Proto:         "HTTP/1.1",
-		ProtoMajor:    1,
-		ProtoMinor:    1,
-		Header:        make(http.Header, 10+len(l.creds)),
-		Body:          outgoingBody{bytes.NewReader(body), &started},
-		ContentLength: int64(len(body)),
-	}).WithContext(ctx)
-	req.GetBody = func() (io.ReadCloser, error) {
-		if started.Load() {
-			return nil, errors.New("a request is written at most once")
+// it may have been written.
+func (l *httpLeg) post(ctx context.Context, target *url.URL, body []byte, out *Outgoing) (resp *http.Response, sent bool, err error) {
+	var begun atomic.Bool
+	// net/http knows this kind of body and writes it together with the headers.
+	// It asks for it again only when not one byte of the request was written.
+	again := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	if l.careful {
+		again = func() (io.ReadCloser, error) {
+			if begun.Load() {
+				return nil, errors.New("a request is written at most once")
+			}
+			return outgoingBody{bytes.NewReader(body), &begun}, nil
 		}
-		return outgoingBody{bytes.NewReader(body), &started}, nil
+	} else {
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { begun.Store(true) }})
 	}
+	req := l.blank.WithContext(ctx)
+	req.Method, req.URL, req.Host = http.MethodPost, target, target.Host
+	req.Header = make(http.Header, 10+len(l.creds))
+	req.ContentLength, req.GetBody = int64(len(body)), again
+	req.Body, _ = again() // nothing was begun
 	l.setHeaders(req, out)
-	resp, err := l.rt.RoundTrip(req)
-	if err != nil {
-		return nil, started.Load(), transportError{err}
+	if resp, err = l.rt.RoundTrip(req); err != nil {
+		return nil, begun.Load() && !isDial(err), transportError{err}
 	}
 	return resp, true, nil
+}
+
+// mayReplay reports whether net/http could write a body a second time by
+// itself: it takes some headers for a promise that this is harmless, and
+// HTTP/2 has rules of its own.
+func mayReplay(u *url.URL, h http.Header) bool {
+	return u.Scheme != "http" || h["Idempotency-Key"] != nil || h["X-Idempotency-Key"] != nil
+}
+
+// isDial reports whether an error proves that there was no connection to
+// write to.
+func isDial(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
 }
 
 // setHeaders sets what every request carries. Credentials come last: nothing
