@@ -63,7 +63,6 @@ func (g *Gateway) findTool(ctx context.Context, req *Request) (*target, error) {
 	if !ok || public == "" {
 		return nil, crib.Errorf(crib.Invalid, "tools/call needs the name of a tool")
 	}
-	unknown := crib.Errorf(crib.NotFound, "Unknown tool: %s", public)
 	if !req.aggregate() {
 		srv, err := g.cat.Server(req.Server)
 		if err != nil {
@@ -71,7 +70,7 @@ func (g *Gateway) findTool(ctx context.Context, req *Request) (*target, error) {
 		}
 		item, err := srv.Find(ctx, g.want(req, srv), catalog.Tools, public)
 		if crib.CodeOf(err) == crib.NotFound {
-			return nil, unknown
+			return nil, unknownTool(public)
 		}
 		if err != nil {
 			return nil, err
@@ -80,12 +79,16 @@ func (g *Gateway) findTool(ctx context.Context, req *Request) (*target, error) {
 	}
 	srv, item, err := g.cat.FindPublic(ctx, func(s *catalog.Server) upstream.Want { return g.want(req, s) }, catalog.Tools, public)
 	if crib.CodeOf(err) == crib.NotFound {
-		return nil, unknown
+		return nil, unknownTool(public)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return &target{server: srv, name: item.ID, params: item.Params, at: req.Message.Params.Name}, nil
+}
+
+func unknownTool(public string) error {
+	return crib.Errorf(crib.NotFound, "Unknown tool: %s", public)
 }
 
 // decide is the one decision about a tool, for the list and for the call, and
@@ -268,11 +271,16 @@ func (g *Gateway) answer(req *Request, t *target, reply *upstream.Reply) Answer 
 	return out
 }
 
+const inputRequired = "input_required"
+
 // asksForInput reports whether any reader could take a result for a question:
 // of members with one name, some take the first and some the last.
 func asksForInput(result []byte) bool {
+	if !wire.MayHave(result, inputRequired) {
+		return false
+	}
 	for _, m := range wire.Members(result) {
-		if m.Key == "resultType" && wire.Text(m.Val.In(result)) == "input_required" {
+		if m.Key == "resultType" && wire.Text(m.Val.In(result)) == inputRequired {
 			return true
 		}
 	}

@@ -103,24 +103,35 @@ func (ex *exchange) modern(out *upstream.Outgoing, m wire.Message, t *target) er
 	case owns(m.Method) && (m.Params.RequestState.OK() || m.Params.InputResponses.OK()):
 		return crib.Errorf(crib.Invalid, "requestState and inputResponses belong to a question that the crib brought to this client, and it brought none")
 	}
-	out.Params = make(http.Header)
 	if ex.req.Header != nil && !ex.req.aggregate() {
 		for k, v := range ex.req.Header {
 			if strings.HasPrefix(k, wire.HeaderParamPrefix) {
-				out.Params[k] = v
+				set(&out.Params, k, v)
 			}
 		}
 	}
-	if err := wire.SetParams(out.Params, t.params, m.Params.Arguments.In(m.Body)); err != nil {
-		return crib.Errorf(crib.Invalid, "%s", err)
+	if len(t.params) > 0 {
+		if out.Params == nil {
+			out.Params = make(http.Header)
+		}
+		if err := wire.SetParams(out.Params, t.params, m.Params.Arguments.In(m.Body)); err != nil {
+			return crib.Errorf(crib.Invalid, "%s", err)
+		}
 	}
-	out.Header = make(http.Header)
 	for _, k := range carried {
 		if v := ex.req.Header[k]; v != nil {
-			out.Header[k] = v
+			set(&out.Header, k, v)
 		}
 	}
 	return nil
+}
+
+// set sets a header of h, which is made when it is needed: mostly it is not.
+func set(h *http.Header, name string, values []string) {
+	if *h == nil {
+		*h = make(http.Header)
+	}
+	(*h)[name] = values
 }
 
 // stateEdit puts the server's own state in the place of ours, or takes ours

@@ -244,22 +244,23 @@ func (g *Gateway) want(req *Request, srv *catalog.Server) upstream.Want {
 // permitted returns the client capabilities without those that a server may
 // not make use of.
 func permitted(capabilities []byte, may []string) []byte {
+	if len(capabilities) <= len("{}") {
+		return capabilities
+	}
 	var sets []wire.Set
-	for _, c := range []string{servers.MayElicitation, servers.MayRoots, servers.MaySampling} {
-		if !slices.Contains(may, c) {
+	for _, c := range dialogues {
+		if !slices.Contains(may, c) && wire.Get(capabilities, c) != nil {
 			sets = append(sets, wire.Set{Key: c})
 		}
 	}
-	if len(sets) == 0 || len(capabilities) == 0 {
+	if len(sets) == 0 {
 		return capabilities
 	}
-	for _, s := range sets {
-		if wire.Get(capabilities, s.Key) != nil {
-			return wire.SetMembers(nil, capabilities, sets...)
-		}
-	}
-	return capabilities
+	return wire.SetMembers(nil, capabilities, sets...)
 }
+
+// dialogues are the capabilities of clients that a page may give to a server.
+var dialogues = []string{servers.MayElicitation, servers.MayRoots, servers.MaySampling}
 
 // refuse answers with a JSON-RPC error.
 func refuse(req *Request, code int, text string, status int) Answer {

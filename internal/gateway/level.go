@@ -126,7 +126,7 @@ func (g *Gateway) setLevel(ctx context.Context, req *Request) Answer {
 // what it knows. A server that does not follow logs as it did.
 func (g *Gateway) tellLevel(ctx context.Context, req *Request, srv *catalog.Server, leg upstream.Leg) {
 	h := leg.Hello()
-	if h.Era != wire.Legacy || wire.Get(h.Capabilities(), "logging") == nil {
+	if h.Era != wire.Legacy || !h.Logs() {
 		return
 	}
 	own := wire.Text(req.Message.Meta.LogLevel.In(req.Message.Body))

@@ -28,6 +28,7 @@ type httpLeg struct {
 	url     *url.URL
 	creds   http.Header
 	rt      *http.Transport
+	agent   []string                   // User-Agent
 	blank   http.Request               // what every request starts from
 	careful bool                       // net/http could replay a body; see mayReplay
 	hello   atomic.Pointer[wire.Hello] // replaced when a lost session is renewed
@@ -53,7 +54,7 @@ func newHTTPLeg(spec *Spec, opts *Options, creds http.Header) (*httpLeg, error) 
 		return nil, crib.Errorf(crib.Invalid, "server %s: its URL cannot be read", spec.Name)
 	}
 	l := &httpLeg{spec: spec, opts: opts, url: u, creds: creds, renewing: make(chan struct{}, 1),
-		careful: mayReplay(u, creds), blank: http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}}
+		agent: []string{"toolcrib/" + opts.Version}, careful: mayReplay(u, creds), blank: http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}}
 	l.life, l.end = context.WithCancel(context.Background())
 	// A pool of its own: no server can use up the connections of another.
 	l.rt = &http.Transport{
@@ -109,16 +110,15 @@ func (l *httpLeg) fail(err error) {
 
 // Do sends out and waits for its answer; see Leg.
 func (l *httpLeg) Do(ctx context.Context, out *Outgoing, lis Listener) (*Reply, error) {
-	c, err := l.open.add(out, lis)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	c, err := l.open.add(out, lis, cancel)
 	if err != nil {
 		return nil, lost(l.spec.Name, out, false, err.Error())
 	}
 	defer l.open.remove(c)
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(l.life, func() { cancel(wasClosed) })()
 	if !out.Forever {
-		defer watch(c, l.spec.timeout(out), cancel)()
+		defer watch(c, l.spec.timeout(out), cancel).Stop()
 	}
 	body := out.body(c.id)
 	reply, sent, err := l.attempt(ctx, c, body)
@@ -134,14 +134,17 @@ func (l *httpLeg) Do(ctx context.Context, out *Outgoing, lis Listener) (*Reply, 
 	return nil, l.explain(ctx, c, sent, err)
 }
 
-// watch cancels a request that has been silent for idle. The function it
-// returns ends the watch.
-func watch(c *call, idle time.Duration, cancel context.CancelCauseFunc) (stop func()) {
+// watch cancels a request that has been silent for idle, or goes on for longer
+// than any may. Who stops the timer ends the watch.
+func watch(c *call, idle time.Duration, cancel context.CancelCauseFunc) *time.Timer {
 	began := time.Now()
+	var mu sync.Mutex // guards timer until it is set
+	mu.Lock()
+	defer mu.Unlock()
 	var timer *time.Timer
-	ready := make(chan struct{})
 	timer = time.AfterFunc(idle, func() {
-		<-ready
+		mu.Lock()
+		defer mu.Unlock()
 		quiet := time.Since(time.Unix(0, c.seen.Load()))
 		if quiet >= idle || time.Since(began) >= MaxCallTime {
 			cancel(errIdle)
@@ -149,8 +152,7 @@ func watch(c *call, idle time.Duration, cancel context.CancelCauseFunc) (stop fu
 		}
 		timer.Reset(idle - quiet)
 	})
-	close(ready)
-	return func() { timer.Stop() }
+	return timer
 }
 
 type transportError struct{ err error }
@@ -175,8 +177,8 @@ func (l *httpLeg) explain(ctx context.Context, c *call, sent bool, err error) er
 		switch {
 		case errors.Is(cause, errIdle):
 			return l.spec.late(out, sent)
-		case errors.Is(cause, wasClosed):
-			return lost(name, out, sent, wasClosed.Error())
+		case isEndOfLeg(cause):
+			return lost(name, out, sent, cause.Error())
 		}
 		return crib.Errorf(crib.Cancelled, "%s was cancelled", out.Method)
 	}
@@ -256,7 +258,7 @@ func (l *httpLeg) attempt(ctx context.Context, c *call, body []byte) (*Reply, bo
 // what does not answer the request proves that it was not executed. The body
 // of a loss is dropped, that of an answer stays readable.
 func (l *httpLeg) isSessionLoss(c *call, resp *http.Response) bool {
-	b, err := readAll(resp.Body)
+	b, err := readAll(resp.Body, resp.ContentLength)
 	if err != nil {
 		return true
 	}
@@ -305,7 +307,7 @@ func (l *httpLeg) post(ctx context.Context, target *url.URL, body []byte, out *O
 	}
 	req := l.blank.WithContext(ctx)
 	req.Method, req.URL, req.Host = http.MethodPost, target, target.Host
-	req.Header = make(http.Header, 10+len(l.creds))
+	req.Header = make(http.Header, usualHeaders+len(l.creds))
 	req.ContentLength, req.GetBody = int64(len(body)), again
 	req.Body, _ = again() // nothing was begun
 	l.setHeaders(req, out)
@@ -329,6 +331,14 @@ func isDial(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
+// Headers that every request carries, of which there are usualHeaders.
+const usualHeaders = 6
+
+var (
+	sendsJSON = []string{"application/json"}
+	takesBoth = []string{"application/json, text/event-stream"}
+)
+
 // setHeaders sets what every request carries. Credentials come last: nothing
 // that a client sent can take their place.
 func (l *httpLeg) setHeaders(req *http.Request, out *Outgoing) {
@@ -338,9 +348,7 @@ func (l *httpLeg) setHeaders(req *http.Request, out *Outgoing) {
 			h[k] = v
 		}
 	}
-	h["Content-Type"] = []string{"application/json"}
-	h["Accept"] = []string{"application/json, text/event-stream"}
-	h["User-Agent"] = []string{"toolcrib/" + l.opts.Version}
+	h["Content-Type"], h["Accept"], h["User-Agent"] = sendsJSON, takesBoth, l.agent
 	switch {
 	case l.Hello().Era == wire.Modern:
 		h[wire.HeaderProtocolVersion] = []string{l.Hello().Version}
@@ -384,7 +392,7 @@ func (l *httpLeg) answer(ctx context.Context, c *call, resp *http.Response) (*Re
 		drain(resp) // the answer comes on the stream
 		return l.awaited(ctx, c)
 	}
-	b, err := readAll(resp.Body)
+	b, err := readAll(resp.Body, resp.ContentLength)
 	if err != nil {
 		if errors.Is(err, errTooLarge) {
 			return nil, crib.Errorf(crib.TooLarge, "server %s answered more than %d bytes", l.spec.Name, MaxMessage)
@@ -418,7 +426,8 @@ func (l *httpLeg) mine(c *call, m wire.Message) bool {
 	if !m.ID.OK() {
 		return m.Error.OK()
 	}
-	return string(m.ID.In(m.Body)) == fmt.Sprint(c.id)
+	var buf [20]byte
+	return string(m.ID.In(m.Body)) == string(wire.AppendInt(buf[:0], c.id))
 }
 
 // statusClosed is what some proxies answer when a connection ended behind them.
@@ -456,8 +465,8 @@ func (e *statusError) Unwrap() error { return e.err }
 func (l *httpLeg) awaited(ctx context.Context, c *call) (*Reply, error) {
 	select {
 	case r := <-c.reply:
-		if end := endOfLeg(""); errors.As(r.err, &end) {
-			return nil, lost(l.spec.Name, c.out, true, end.Error())
+		if isEndOfLeg(r.err) {
+			return nil, lost(l.spec.Name, c.out, true, r.err.Error())
 		}
 		if r.err != nil {
 			return nil, r.err
@@ -500,12 +509,22 @@ func (l *httpLeg) respond(body []byte) {
 
 var errTooLarge = fmt.Errorf("more than %d bytes", MaxMessage)
 
-func readAll(r io.Reader) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(r, MaxMessage+1))
-	if err == nil && len(b) > MaxMessage {
+// maxTrusted is how much room, in bytes, is made at once for a body on the
+// word of its Content-Length.
+const maxTrusted = 1 << 20
+
+// readAll reads a body to its end. length is what its headers say, -1 for
+// nothing.
+func readAll(r io.Reader, length int64) ([]byte, error) {
+	var buf bytes.Buffer
+	if length > 0 {
+		buf.Grow(int(min(length, maxTrusted)) + bytes.MinRead) // room for the read that finds the end
+	}
+	_, err := buf.ReadFrom(io.LimitReader(r, MaxMessage+1))
+	if err == nil && buf.Len() > MaxMessage {
 		return nil, errTooLarge
 	}
-	return b, err
+	return buf.Bytes(), err
 }
 
 // touching notes each read as a sign of life of the request.
@@ -523,6 +542,9 @@ func (t *touching) Read(p []byte) (int, error) {
 }
 
 func mediaType(resp *http.Response) string {
+	if v := resp.Header["Content-Type"]; len(v) == 1 && v[0] == sendsJSON[0] {
+		return v[0]
+	}
 	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if err != nil {
 		return ""

@@ -28,8 +28,10 @@ type call struct {
 	id    int64
 	out   *Outgoing
 	l     Listener
-	reply chan result  // one result, never blocks the sender
-	seen  atomic.Int64 // unix nanoseconds of the last sign of life
+	reply chan *result // one result, never blocks the sender
+	// cancel ends the request with the leg; nil where reply alone does.
+	cancel context.CancelCauseFunc
+	seen   atomic.Int64 // unix nanoseconds of the last sign of life
 }
 
 type result struct {
@@ -40,8 +42,8 @@ type result struct {
 func (c *call) touch() { c.seen.Store(time.Now().UnixNano()) }
 
 // add opens a request. It fails with the leg's end.
-func (f *inflight) add(out *Outgoing, l Listener) (*call, error) {
-	c := &call{id: f.next.Add(1), out: out, l: l, reply: make(chan result, 1)}
+func (f *inflight) add(out *Outgoing, l Listener, cancel context.CancelCauseFunc) (*call, error) {
+	c := &call{id: f.next.Add(1), out: out, l: l, reply: make(chan *result, 1), cancel: cancel}
 	c.touch()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -149,13 +151,16 @@ func (f *inflight) end(err error) {
 	}
 	for _, c := range f.calls {
 		c.finish(result{err: err})
+		if c.cancel != nil {
+			c.cancel(err)
+		}
 	}
 }
 
 // finish gives the request its result, the first time it is called.
 func (c *call) finish(r result) {
 	select {
-	case c.reply <- r:
+	case c.reply <- &r:
 	default:
 	}
 }
@@ -176,7 +181,7 @@ func (c *call) wait(ctx context.Context, idle time.Duration) (result, outcome) {
 	if c.out.Forever {
 		select {
 		case r := <-c.reply:
-			return r, answered
+			return *r, answered
 		case <-ctx.Done():
 			return result{}, cancelled
 		}
@@ -187,7 +192,7 @@ func (c *call) wait(ctx context.Context, idle time.Duration) (result, outcome) {
 	for {
 		select {
 		case r := <-c.reply:
-			return r, answered
+			return *r, answered
 		case <-ctx.Done():
 			return result{}, cancelled
 		case <-timer.C:

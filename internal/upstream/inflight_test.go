@@ -30,7 +30,7 @@ func (h *heard) all() []string { return append(slices.Clone(h.notifications), h.
 func opened(t *testing.T, f *inflight, out *Outgoing) (*call, *heard) {
 	t.Helper()
 	h := &heard{}
-	c, err := f.add(out, h)
+	c, err := f.add(out, h, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func TestNothingOpensBehindTheEnd(t *testing.T) {
 			t.Errorf("request %d ended with %v", c.id, r.err)
 		}
 	}
-	if _, err := f.add(&Outgoing{}, Nobody{}); !errors.Is(err, first) {
+	if _, err := f.add(&Outgoing{}, Nobody{}, nil); !errors.Is(err, first) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -330,7 +330,7 @@ func TestWatch(t *testing.T) {
 		c, _ := opened(t, &f, &Outgoing{})
 		ctx, cancel := context.WithCancelCause(t.Context())
 		began := time.Now()
-		defer watch(c, time.Minute, cancel)()
+		defer watch(c, time.Minute, cancel).Stop()
 		time.AfterFunc(50*time.Second, c.touch)
 		<-ctx.Done()
 		if took := time.Since(began); took != 110*time.Second || !errors.Is(context.Cause(ctx), errIdle) {
@@ -338,7 +338,7 @@ func TestWatch(t *testing.T) {
 		}
 
 		ctx, cancel = context.WithCancelCause(t.Context())
-		watch(c, time.Minute, cancel)()
+		watch(c, time.Minute, cancel).Stop()
 		<-time.After(time.Hour)
 		if ctx.Err() != nil {
 			t.Error("a watch that was ended still bit")

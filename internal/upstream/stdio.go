@@ -188,7 +188,7 @@ func (l *stdioLeg) Notify(_ context.Context, body []byte) error {
 
 // Do sends out and waits for its answer; see Leg.
 func (l *stdioLeg) Do(ctx context.Context, out *Outgoing, lis Listener) (*Reply, error) {
-	c, err := l.open.add(out, lis)
+	c, err := l.open.add(out, lis, nil)
 	if err != nil {
 		return nil, lost(l.spec.Name, out, false, err.Error())
 	}
@@ -213,8 +213,8 @@ func (l *stdioLeg) Do(ctx context.Context, out *Outgoing, lis Listener) (*Reply,
 		l.cancel(c)
 		return nil, crib.Errorf(crib.Cancelled, "%s was cancelled", out.Method)
 	}
-	if end := endOfLeg(""); errors.As(r.err, &end) {
-		return nil, lost(l.spec.Name, out, true, end.Error())
+	if isEndOfLeg(r.err) {
+		return nil, lost(l.spec.Name, out, true, r.err.Error())
 	}
 	if r.err != nil {
 		return nil, r.err

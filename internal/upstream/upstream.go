@@ -5,6 +5,7 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -160,9 +161,10 @@ type Outgoing struct {
 
 // body returns the message to send with id as its id and progress token.
 func (o *Outgoing) body(id int64) []byte {
-	num := wire.AppendInt(nil, id)
-	edits := make([]wire.Edit, 0, len(o.Edits)+2)
-	edits = append(edits, o.Edits...)
+	var buf [20]byte
+	num := wire.AppendInt(buf[:0], id)
+	var room [4]wire.Edit
+	edits := append(room[:0], o.Edits...)
 	if o.ID.OK() {
 		edits = append(edits, wire.Edit{At: o.ID, With: num})
 	}
@@ -237,6 +239,11 @@ func lost(server string, out *Outgoing, sent bool, why string) *crib.Error {
 type endOfLeg string
 
 func (e endOfLeg) Error() string { return string(e) }
+
+func isEndOfLeg(err error) bool {
+	end := endOfLeg("")
+	return errors.As(err, &end)
+}
 
 const wasClosed = endOfLeg("its connection was closed")
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"runtime/debug"
 	"time"
@@ -83,17 +84,22 @@ func readBody(w http.ResponseWriter, r *http.Request, buf *bytes.Buffer, limit i
 	return nil
 }
 
+// securityHeaders are values that all answers share; whoever sets another puts
+// it in their place.
+var securityHeaders = map[string][]string{
+	"X-Content-Type-Options":       {"nosniff"},
+	"Content-Security-Policy":      {"default-src 'none'; frame-ancestors 'none'"},
+	"Cross-Origin-Resource-Policy": {"same-origin"},
+	"Referrer-Policy":              {"no-referrer"},
+	"Cache-Control":                {"no-store"},
+}
+
 // SecurityHeaders sets the headers that keep a browser from reading an answer
 // as anything but data. A handler that serves pages sets its own in their
 // place.
 func SecurityHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Cache-Control", "no-store")
+		maps.Copy(w.Header(), securityHeaders)
 		next.ServeHTTP(w, r)
 	})
 }

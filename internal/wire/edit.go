@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 	"strconv"
 
@@ -44,7 +45,7 @@ func Members(raw []byte) []Member {
 	s := newScanner(raw, false)
 	defer s.free()
 	var out []Member
-	err := s.object(false, nil, func(key string, at Span) error {
+	err := s.object(func(key string, at Span) error {
 		v, err := s.value()
 		out = append(out, Member{Key: key, At: Span{at.From, v.To}, Val: v})
 		return err
@@ -55,15 +56,33 @@ func Members(raw []byte) []Member {
 	return out
 }
 
-// Get returns the value of the member key of the object raw, nil if there is
-// none or raw is no object.
+// Get returns the value of the first member key of the object raw, nil if
+// there is none or raw is no object. It reads raw as far as it must.
 func Get(raw []byte, key string) []byte {
-	for _, m := range Members(raw) {
-		if m.Key == key {
-			return m.Val.In(raw)
-		}
+	if t := bytes.TrimLeft(raw, " \t\r\n"); len(t) == 0 || t[0] != '{' {
+		return nil
 	}
-	return nil
+	s := newScanner(raw, false)
+	defer s.free()
+	var found []byte
+	s.members(func(name []byte, _ Span) error { //nolint:errcheck // what is broken holds nothing more
+		v, err := s.value()
+		if err == nil && isText(name, key) {
+			found, err = v.In(raw), errFound
+		}
+		return err
+	})
+	return found
+}
+
+var errFound = errors.New("found")
+
+// isText reports whether the JSON string raw says text.
+func isText(raw []byte, text string) bool {
+	if bytes.IndexByte(raw, '\\') >= 0 {
+		return unquote(raw) == text
+	}
+	return string(raw[1:len(raw)-1]) == text
 }
 
 // GetPath follows keys from object to object.

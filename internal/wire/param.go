@@ -44,7 +44,7 @@ func (p ParamHeader) argument() string { return strings.Join(p.Path, ".") }
 // their order. Its error says which annotation breaks which rule; such a tool
 // must not be offered (2026-07-28, Streamable HTTP, Schema Extension).
 func ParamHeaders(inputSchema []byte) ([]ParamHeader, error) {
-	if !mayHave(inputSchema, annotation) {
+	if !MayHave(inputSchema, annotation) {
 		return nil, nil
 	}
 	s := newScanner(inputSchema, false)
@@ -61,9 +61,9 @@ func ParamHeaders(inputSchema []byte) ([]ParamHeader, error) {
 	return w.found, nil
 }
 
-// mayHave reports whether the JSON text raw can contain the string key, whose
+// MayHave reports whether the JSON text raw can contain the string key, whose
 // characters can be written otherwise only as \u escapes.
-func mayHave(raw []byte, key string) bool {
+func MayHave(raw []byte, key string) bool {
 	return bytes.Contains(raw, []byte(key)) || bytes.Contains(raw, []byte(`\u`))
 }
 
@@ -94,7 +94,7 @@ func (w *schemaWalk) schema(reachable bool) error {
 
 func (w *schemaWalk) object(reachable bool) error {
 	var name, typ Span
-	err := w.s.object(false, nil, func(key string, _ Span) error {
+	err := w.s.object(func(key string, _ Span) error {
 		var err error
 		switch key {
 		case annotation:
@@ -142,7 +142,7 @@ func (w *schemaWalk) named(reachable bool) error {
 	if w.s.dec.PeekKind() != '{' {
 		return w.schema(false)
 	}
-	return w.s.object(false, nil, func(key string, _ Span) error {
+	return w.s.object(func(key string, _ Span) error {
 		w.path = append(w.path, key)
 		err := w.schema(reachable)
 		w.path = w.path[:len(w.path)-1]
@@ -316,7 +316,7 @@ type argumentPicker struct {
 }
 
 func (a *argumentPicker) object() error {
-	return a.s.object(false, nil, func(key string, _ Span) error {
+	return a.s.object(func(key string, _ Span) error {
 		a.path = append(a.path, key)
 		err := a.member()
 		a.path = a.path[:len(a.path)-1]

@@ -57,8 +57,12 @@ type Params struct {
 	TaskID          Span // tasks/*
 }
 
-func (p *Params) slot(key string) *Span {
-	switch key {
+// paramNames are the names of the members, in the order of slots.
+var paramNames = newNames("name", "uri", "arguments", "_meta", "cursor", "requestState", "inputResponses",
+	"level", "ref", "notifications", "requestId", "progressToken", "protocolVersion", "capabilities", "clientInfo", "taskId")
+
+func (p *Params) slot(i int) *Span {
+	switch paramNames.list[i] {
 	case "name":
 		return &p.Name
 	case "uri":
@@ -95,9 +99,6 @@ func (p *Params) slot(key string) *Span {
 	return nil
 }
 
-var paramKeys = []string{"name", "uri", "arguments", "_meta", "cursor", "requestState", "inputResponses",
-	"level", "ref", "notifications", "requestId", "progressToken", "protocolVersion", "capabilities", "clientInfo", "taskId"}
-
 // Meta are the reserved members of params._meta.
 type Meta struct {
 	ProtocolVersion    Span
@@ -108,8 +109,10 @@ type Meta struct {
 	SubscriptionID     Span
 }
 
-func (m *Meta) slot(key string) *Span {
-	switch key {
+var metaNames = newNames(MetaProtocolVersion, MetaClientInfo, MetaClientCapabilities, MetaLogLevel, MetaProgressToken, MetaSubscriptionID)
+
+func (m *Meta) slot(i int) *Span {
+	switch metaNames.list[i] {
 	case MetaProtocolVersion:
 		return &m.ProtocolVersion
 	case MetaClientInfo:
@@ -126,8 +129,6 @@ func (m *Meta) slot(key string) *Span {
 	return nil
 }
 
-var metaKeys = []string{MetaProtocolVersion, MetaClientInfo, MetaClientCapabilities, MetaLogLevel, MetaProgressToken, MetaSubscriptionID}
-
 // Message is one JSON-RPC message: the bytes that came, and where in them the
 // members lie that the relay must know.
 type Message struct {
@@ -141,7 +142,7 @@ type Message struct {
 	Error  Span
 }
 
-var envelopeKeys = []string{"jsonrpc", "id", "method", "params", "result", "error"}
+var envelopeNames = newNames("jsonrpc", "id", "method", "params", "result", "error")
 
 // Errors of Scan. Every error of Scan wraps one of them.
 var (
@@ -206,31 +207,100 @@ func (s *scanner) value() (Span, error) {
 	return Span{to - len(v), to}, nil
 }
 
-// object reads an object and calls member with each name; member must consume
-// the value. In lenient mode it refuses names that occur twice itself.
-func (s *scanner) object(strict bool, known []string, member func(key string, at Span) error) error {
+// names are the known members of an object.
+type names struct {
+	list   []string
+	index  map[string]int
+	folded map[string]int // by the name in lower case
+}
+
+func newNames(list ...string) *names {
+	n := &names{list: list, index: make(map[string]int, len(list)), folded: make(map[string]int, len(list))}
+	for i, name := range list {
+		n.index[name] = i
+		n.folded[strings.ToLower(name)] = i
+	}
+	return n
+}
+
+// find returns the place of a name as it stands in JSON, with quotes, -1 if
+// none is known. strict refuses one that differs from a known one only by case.
+func (n *names) find(raw []byte, strict bool) (int, error) {
+	key := raw[1 : len(raw)-1]
+	if bytes.IndexByte(key, '\\') >= 0 {
+		key, _ = jsontext.AppendUnquote(nil, raw)
+	}
+	if i, ok := n.index[string(key)]; ok {
+		return i, nil
+	}
+	if !strict {
+		return -1, nil
+	}
+	var buf [64]byte
+	if i, ok := n.folded[string(fold(buf[:0], key))]; ok {
+		return -1, fmt.Errorf("%w: %q differs from %q only by case", ErrInvalid, key, n.list[i])
+	}
+	return -1, nil
+}
+
+// fold appends key in lower case. Two characters that are not ASCII have ASCII
+// letters as their other case, U+017F and U+212A.
+func fold(dst, key []byte) []byte {
+	for i := 0; i < len(key); i++ {
+		switch c := key[i]; {
+		case 'A' <= c && c <= 'Z':
+			dst = append(dst, c+'a'-'A')
+		case c == 0xC5 && i+1 < len(key) && key[i+1] == 0xBF:
+			dst = append(dst, 's')
+			i++
+		case c == 0xE2 && i+2 < len(key) && key[i+1] == 0x84 && key[i+2] == 0xAA:
+			dst = append(dst, 'k')
+			i += 2
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return dst
+}
+
+// known reads an object and calls member for each member with its place in n,
+// -1 for one that is not known, and where its name lies; member must consume
+// the value. A known member that occurs twice is refused.
+func (s *scanner) known(n *names, strict bool, member func(i int, at Span) error) error {
+	var seen uint64 // bit i: n.list[i] was there
+	return s.members(func(raw []byte, at Span) error {
+		i, err := n.find(raw, strict)
+		if err != nil {
+			return err
+		}
+		if i >= 0 {
+			if seen&(1<<i) != 0 {
+				return fmt.Errorf("%w: %q occurs twice", ErrInvalid, n.list[i])
+			}
+			seen |= 1 << i
+		}
+		return member(i, at)
+	})
+}
+
+// object reads an object and calls member with each name, and where it lies;
+// member must consume the value.
+func (s *scanner) object(member func(key string, at Span) error) error {
+	return s.members(func(raw []byte, at Span) error { return member(unquote(raw), at) })
+}
+
+// members reads an object and calls member with each name as it stands there.
+func (s *scanner) members(member func(raw []byte, at Span) error) error {
 	if _, err := s.dec.ReadToken(); err != nil {
 		return parseError(err)
 	}
-	var seen uint64 // bit i: known[i] was there
 	for s.dec.PeekKind() != '}' {
 		raw, err := s.dec.ReadValue()
 		if err != nil {
 			return parseError(err)
 		}
 		to := int(s.dec.InputOffset())
-		key := unquote(raw)
-		for i, k := range known {
-			if key == k {
-				if seen&(1<<i) != 0 {
-					return fmt.Errorf("%w: %q occurs twice", ErrInvalid, k)
-				}
-				seen |= 1 << i
-			} else if strict && len(key) < len(k)+8 && strings.EqualFold(key, k) {
-				return fmt.Errorf("%w: %q differs from %q only by case", ErrInvalid, key, k)
-			}
-		}
-		if err := member(key, Span{to - len(raw), to}); err != nil {
+		if err := member(raw, Span{to - len(raw), to}); err != nil {
 			return err
 		}
 	}
@@ -288,9 +358,13 @@ func scan(b []byte, strict bool) (Message, error) {
 	s := newScanner(b, strict)
 	defer s.free()
 	var version, method Span
-	err := s.object(strict, envelopeKeys, func(key string, _ Span) error {
+	err := s.known(envelopeNames, strict, func(i int, _ Span) error {
+		if i < 0 {
+			_, err := s.value()
+			return err
+		}
 		var err error
-		switch key {
+		switch envelopeNames.list[i] {
 		case "jsonrpc":
 			version, err = s.value()
 		case "id":
@@ -303,8 +377,6 @@ func scan(b []byte, strict bool) (Message, error) {
 			m.Result, err = s.value()
 		case "error":
 			m.Error, err = s.value()
-		default:
-			_, err = s.value()
 		}
 		return err
 	})
@@ -329,17 +401,16 @@ func (s *scanner) params(m *Message, strict bool) error {
 		return fmt.Errorf("%w: params is not an object", ErrInvalid)
 	}
 	from := 0
-	err := s.object(strict, paramKeys, func(key string, at Span) error {
+	err := s.known(paramNames, strict, func(i int, at Span) error {
 		if from == 0 {
 			from = at.From
 		}
-		slot := m.Params.slot(key)
-		if key == "_meta" && s.dec.PeekKind() == '{' {
+		if i >= 0 && paramNames.list[i] == "_meta" && s.dec.PeekKind() == '{' {
 			return s.meta(m, strict)
 		}
 		v, err := s.value()
-		if slot != nil {
-			*slot = v
+		if i >= 0 {
+			*m.Params.slot(i) = v
 		}
 		return err
 	})
@@ -352,13 +423,13 @@ func (s *scanner) params(m *Message, strict bool) error {
 
 func (s *scanner) meta(m *Message, strict bool) error {
 	from := 0
-	err := s.object(strict, metaKeys, func(key string, at Span) error {
+	err := s.known(metaNames, strict, func(i int, at Span) error {
 		if from == 0 {
 			from = at.From
 		}
 		v, err := s.value()
-		if slot := m.Meta.slot(key); slot != nil {
-			*slot = v
+		if i >= 0 {
+			*m.Meta.slot(i) = v
 		}
 		return err
 	})
