@@ -383,7 +383,6 @@ func (a *App) guard(st *state) (http.Handler, error) {
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/v1/", a.door)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if a.stopping.Load() {
@@ -395,7 +394,13 @@ func (a *App) guard(st *state) (http.Handler, error) {
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		plain(w, http.StatusNotFound, "nothing is here: MCP is at /v1/mcp, one server's at /v1/mcp/{server}\n")
 	})
-	return guard(mux), nil
+	return guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/v1/") {
+			a.door.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})), nil
 }
 
 func plain(w http.ResponseWriter, status int, text string) {

@@ -39,6 +39,7 @@ func (e *env) serve(ctx context.Context, log telemetry.Options, anyPort bool) er
 	if err != nil {
 		return usagef("%w", err)
 	}
+	defer telemetry.RoomyHeap(telemetry.HeapFloor)()
 	a, err := app.New(app.Options{Load: e.load(), Log: logger, Version: version(), Environ: e.environ, FreePort: anyPort})
 	if err != nil {
 		return err

@@ -32,6 +32,7 @@ type Options struct {
 // Door is the handler of /v1/mcp, /v1/mcp/{server}, /v1/tools and
 // /v1/tools/{name}.
 type Door struct {
+	endpoint  http.Handler // of MCP
 	mux       *http.ServeMux
 	gw        *gateway.Gateway
 	auth      *auth.Registry
@@ -52,14 +53,39 @@ func New(o Options) (*Door, error) {
 	if d.keepAlive == 0 {
 		d.keepAlive = KeepAlive
 	}
-	d.mux.Handle("/v1/mcp", d.identified(d.mcp))
-	d.mux.Handle("/v1/mcp/{server}", d.identified(d.mcp))
+	d.endpoint = d.identified(d.mcp)
 	d.mux.Handle("GET /v1/tools", d.identified(d.listTools))
 	d.mux.Handle("POST /v1/tools/{name}", d.identified(d.callTool))
 	return d, nil
 }
 
-func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.mux.ServeHTTP(w, r) }
+func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// The address of every call is known without asking the mux.
+	if _, ok := endpoint(r.URL.Path); ok {
+		d.endpoint.ServeHTTP(w, r)
+		return
+	}
+	d.mux.ServeHTTP(w, r)
+}
+
+// endpoint reports whether path is an endpoint of MCP, and of which server;
+// that of all has the name "".
+func endpoint(path string) (server string, ok bool) {
+	rest, ok := strings.CutPrefix(path, "/v1/mcp")
+	if !ok || rest == "" {
+		return "", ok
+	}
+	server, ok = strings.CutPrefix(rest, "/")
+	if !ok || server == "" || strings.Contains(server, "/") {
+		return "", false
+	}
+	return server, true
+}
+
+func serverOf(r *http.Request) string {
+	server, _ := endpoint(r.URL.Path)
+	return server
+}
 
 // Wait returns when the requests have ended that went on without their
 // clients. The gateway is closed before.
@@ -115,7 +141,7 @@ func (d *Door) post(w http.ResponseWriter, r *http.Request, p crib.Principal) {
 		return
 	}
 	req := &gateway.Request{
-		Principal: p, Server: r.PathValue("server"), Era: eraOf(r.Header, m), Message: m, Header: r.Header,
+		Principal: p, Server: serverOf(r), Era: eraOf(r.Header, m), Message: m, Header: r.Header,
 		Unmirrored: r.Header.Get(wire.HeaderRelay) == wire.RelayStdio,
 	}
 	if req.Era == wire.Modern {
@@ -264,7 +290,7 @@ func (d *Door) get(w http.ResponseWriter, r *http.Request, p crib.Principal) {
 		web.WriteRPCError(w, http.StatusNotAcceptable, wire.CodeInvalidRequest, "send Accept: text/event-stream")
 		return
 	}
-	s := d.session(w, r, &gateway.Request{Principal: p, Server: r.PathValue("server")})
+	s := d.session(w, r, &gateway.Request{Principal: p, Server: serverOf(r)})
 	if s == nil {
 		return
 	}
@@ -295,7 +321,7 @@ func (d *Door) delete(w http.ResponseWriter, r *http.Request, p crib.Principal) 
 		web.WriteRPCError(w, http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "this protocol version has no sessions")
 		return
 	}
-	s := d.session(w, r, &gateway.Request{Principal: p, Server: r.PathValue("server")})
+	s := d.session(w, r, &gateway.Request{Principal: p, Server: serverOf(r)})
 	if s == nil {
 		return
 	}

@@ -163,14 +163,15 @@ func (s *Server) slot(want Want) (_ *slot, probing bool, err error) {
 		// Found out once, whoever asks, with nothing declared.
 		key, want = slotKey{}, Want{Era: want.Era}
 	}
-	sl := &slot{ready: make(chan struct{}), live: want.Live}
 	if old := s.slots[key]; old != nil && old.leg != nil && ended(old.leg) {
 		s.bury(old, key, false)
 	}
-	if old := s.slots[key]; old != nil {
-		if s.usable(old) {
-			return old, probing, nil
-		}
+	old := s.slots[key]
+	if old != nil && s.usable(old) {
+		return old, probing, nil
+	}
+	sl := &slot{ready: make(chan struct{}), live: want.Live}
+	if old != nil {
 		sl.failures = old.failures
 		if old.leg != nil && !ended(old.leg) {
 			s.work.Go(func() { retire(s.life, old.leg) })
