@@ -292,7 +292,7 @@ func (a *App) Run(ctx context.Context) (err error) {
 	defer a.release()
 	front, op := web.Server(a.handler(), a.log), a.operatorServer()
 	failed := make(chan error, 2)
-	go func() { failed <- serve(front, a.at.front) }()
+	go func() { failed <- serve(front, web.Patient(a.at.front)) }()
 	go func() { failed <- serve(op, a.at.op) }()
 	a.log.Info("serving", "address", a.Addr(), "servers", len(a.cat.Servers()))
 	select {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/gateway"
+	"github.com/toolcrib/toolcrib/internal/web"
 )
 
 // exchange is the answer to one POST: a JSON body as long as nothing precedes
@@ -13,15 +14,11 @@ import (
 // request has been quiet for a while.
 type exchange struct {
 	w         http.ResponseWriter
-	gone      <-chan struct{} // the client left
+	r         *http.Request
 	keepAlive time.Duration
 	open      func() *stream // makes the stream; of the session for a legacy client
 	prime     bool           // the client can take a stream up again
-	// cut is called when the client does not take the stream any more.
-	cut func()
-	// detached requests go on without their client.
-	detached *sync.WaitGroup
-	panicked func(p any) gateway.Answer
+	fault     func(p any) gateway.Answer
 
 	mu       sync.Mutex // guards stream, answered
 	stream   *stream
@@ -46,44 +43,21 @@ func (x *exchange) streaming() *stream {
 		taken, _ := s.attach(onward)
 		x.carrying.Go(func() {
 			commit(x.w)
-			if !s.carry(x.w, taken, x.gone, x.keepAlive, x.prime) {
-				x.cut()
+			if !s.carry(x.w, taken, x.r.Context().Done(), x.keepAlive, x.prime) {
+				// The client does not take the stream: its connection is closed
+				// at once, whatever becomes of the request.
+				web.Cut(x.r)
 			}
 		})
 	}
 	return x.stream
 }
 
-// run answers with what handle returns. A detached request whose client is cut
-// off goes on behind it; its answer waits on the stream to be taken up.
+// run answers with what handle returns. A client that was cut off may take up
+// the stream with the answer on another connection, if it is a legacy one.
 func (x *exchange) run(handle func() gateway.Answer) {
-	if x.detached == nil {
-		x.answer(handle)
-		return
-	}
-	cut, done := make(chan struct{}), make(chan struct{})
-	x.cut = func() { close(cut) }
-	x.detached.Go(func() {
-		defer close(done)
-		x.answer(func() (a gateway.Answer) {
-			// The handler's own recovery does not reach here.
-			defer func() {
-				if p := recover(); p != nil {
-					a = x.panicked(p)
-				}
-			}()
-			return handle()
-		})
-	})
-	select {
-	case <-done:
-	case <-cut:
-	}
-}
-
-func (x *exchange) answer(handle func() gateway.Answer) {
 	quiet := time.AfterFunc(x.keepAlive, func() { x.streaming() })
-	answer := handle()
+	answer := x.safely(handle)
 	quiet.Stop()
 	x.mu.Lock()
 	x.answered = true
@@ -97,18 +71,28 @@ func (x *exchange) answer(handle func() gateway.Answer) {
 	x.carrying.Wait()
 }
 
+// safely turns a panic of handle into an answer: whoever carries the stream
+// must be told of its end.
+func (x *exchange) safely(handle func() gateway.Answer) (answer gateway.Answer) {
+	defer func() {
+		if p := recover(); p != nil {
+			answer = x.fault(p)
+		}
+	}()
+	return handle()
+}
+
+var asJSON = []string{"application/json"}
+
 func writeAnswer(w http.ResponseWriter, a gateway.Answer) {
 	h := w.Header()
-	h["Content-Type"] = []string{"application/json"}
+	h["Content-Type"] = asJSON
 	if a.RetryAfter != "" {
 		h["Retry-After"] = []string{a.RetryAfter}
 	}
 	if a.Status == 0 {
 		a.Status = http.StatusOK
 	}
-	rc := http.NewResponseController(w)
-	rc.SetWriteDeadline(time.Now().Add(writeLimit)) //nolint:errcheck // a writer without deadlines has none to miss
 	w.WriteHeader(a.Status)
-	w.Write(a.Body)                  //nolint:errcheck // a client that is gone needs no answer
-	rc.SetWriteDeadline(time.Time{}) //nolint:errcheck // likewise
+	w.Write(a.Body) //nolint:errcheck // a client that is gone needs no answer
 }

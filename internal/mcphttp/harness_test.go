@@ -20,6 +20,7 @@ import (
 	"github.com/toolcrib/toolcrib/internal/servers"
 	"github.com/toolcrib/toolcrib/internal/store"
 	"github.com/toolcrib/toolcrib/internal/upstream"
+	"github.com/toolcrib/toolcrib/internal/web"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
@@ -93,7 +94,9 @@ func newCrib(t testing.TB, o cribOptions, defs ...servers.Definition) *cribT {
 		t.Fatal(err)
 	}
 	c.cat.Apply(defs)
-	srv := httptest.NewServer(handler)
+	srv := httptest.NewUnstartedServer(handler)
+	srv.Listener, srv.Config = web.Patient(srv.Listener), web.Server(handler, log)
+	srv.Start()
 	c.url = srv.URL + "/v1/mcp"
 	t.Cleanup(func() {
 		c.gw.Close()

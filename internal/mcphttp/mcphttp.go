@@ -4,7 +4,6 @@ package mcphttp
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"log/slog"
 	"mime"
@@ -38,7 +37,7 @@ type Door struct {
 	auth      *auth.Registry
 	log       *slog.Logger
 	keepAlive time.Duration
-	detached  sync.WaitGroup // legacy requests, which go on without their clients
+	open      sync.WaitGroup // requests, some of which go on without their clients
 }
 
 // New makes a Door. Host and Origin are checked before it.
@@ -87,9 +86,9 @@ func serverOf(r *http.Request) string {
 	return server
 }
 
-// Wait returns when the requests have ended that went on without their
-// clients. The gateway is closed before.
-func (d *Door) Wait() { d.detached.Wait() }
+// Wait returns when all requests have ended, also those that went on without
+// their clients. The gateway is closed before.
+func (d *Door) Wait() { d.open.Wait() }
 
 // identified lets in who can say who it is. That is decided before anything
 // else of a request is looked at, on every method alike.
@@ -176,10 +175,7 @@ func (d *Door) modern(w http.ResponseWriter, r *http.Request, req *gateway.Reque
 		writeAnswer(w, *refused)
 		return
 	}
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	x := &exchange{w: w, gone: ctx.Done(), keepAlive: d.keepAlive, cut: cancel, open: func() *stream { return newStream("", maxBehind) }}
-	x.run(func() gateway.Answer { return d.gw.Handle(ctx, req, x) })
+	d.handle(req, &exchange{w: w, r: r, open: newModernStream})
 }
 
 // checkModern checks what every modern request must carry (2026-07-28,
@@ -233,21 +229,23 @@ func (d *Door) legacy(w http.ResponseWriter, r *http.Request, req *gateway.Reque
 		d.gw.Notification(req)
 		w.WriteHeader(http.StatusAccepted)
 	default:
-		x := d.legacyExchange(w, r, s)
-		x.panicked = func(p any) gateway.Answer {
-			d.log.Error("a request met a fault", "method", req.Message.Method, "panic", p, "stack", string(debug.Stack()))
-			return gateway.Answer{Status: http.StatusInternalServerError,
-				Body: wire.ErrorBody(req.Message.ID.In(req.Message.Body), wire.CodeInternal, "the crib met an internal fault; its log says which", nil)}
-		}
-		x.run(func() gateway.Answer { return d.gw.Handle(r.Context(), req, x) })
+		// Only the newest legacy revision tells clients to expect an event without
+		// data; older ones take it for a message.
+		d.handle(req, &exchange{w: w, r: r, open: s.Outlet().(*hub).open, prime: s.Version >= wire.Version20251125})
 	}
 }
 
-func (d *Door) legacyExchange(w http.ResponseWriter, r *http.Request, s *gateway.Session) *exchange {
-	h := s.Outlet().(*hub)
-	// Only the newest legacy revision tells clients to expect an event without
-	// data; older ones take it for a message.
-	return &exchange{w: w, gone: r.Context().Done(), keepAlive: d.keepAlive, open: h.open, prime: s.Version >= wire.Version20251125, detached: &d.detached}
+// handle answers a request that may take its time.
+func (d *Door) handle(req *gateway.Request, x *exchange) {
+	d.open.Add(1)
+	defer d.open.Done()
+	x.keepAlive = d.keepAlive
+	x.fault = func(p any) gateway.Answer {
+		d.log.Error("a request met a fault", "method", req.Message.Method, "panic", p, "stack", string(debug.Stack()))
+		return gateway.Answer{Status: http.StatusInternalServerError,
+			Body: wire.ErrorBody(req.Message.ID.In(req.Message.Body), wire.CodeInternal, "the crib met an internal fault; its log says which", nil)}
+	}
+	x.run(func() gateway.Answer { return d.gw.Handle(x.r.Context(), req, x) })
 }
 
 func (d *Door) initialize(w http.ResponseWriter, r *http.Request, req *gateway.Request) {

@@ -15,7 +15,6 @@ import (
 // Limits of streams.
 const (
 	KeepAlive    = 15 * time.Second // between comments on a quiet stream; also until a quiet request becomes one
-	writeLimit   = 30 * time.Second // for one write to a client that does not read
 	maxBehind    = 4 << 20          // bytes that a client may be behind before its stream is cut
 	keptIdle     = 64 << 10         // bytes kept for a legacy client while no stream of its own is open
 	keptEvents   = 256 << 10        // bytes kept of each stream that may be taken up again
@@ -42,6 +41,8 @@ type stream struct {
 	taken  chan struct{} // of the connection that carries the stream; closed when another one takes it
 	limit  int           // bytes that may be unread
 }
+
+func newModernStream() *stream { return newStream("", maxBehind) }
 
 func newStream(name string, limit int) *stream {
 	return &stream{name: name, limit: limit, wake: make(chan struct{})}
@@ -269,10 +270,7 @@ func (s *stream) position() int {
 	return s.reader
 }
 
-// write sends b with a limit of its own: the stream may live as long as it
-// likes, but a client that reads nothing may not hold it.
 func write(w http.ResponseWriter, rc *http.ResponseController, b []byte) error {
-	rc.SetWriteDeadline(time.Now().Add(writeLimit)) //nolint:errcheck // a writer without deadlines has none to miss
 	if _, err := w.Write(b); err != nil {
 		return err
 	}

@@ -14,8 +14,8 @@ import (
 )
 
 // Limits of the HTTP server. There is no limit on the time of a whole answer:
-// streams stay open for as long as both sides wish, and their handlers set a
-// deadline for each write.
+// streams stay open for as long as both sides wish. See Patient for that of
+// each write.
 const (
 	// ReadHeaderTimeout is how long a client may take to send its headers.
 	ReadHeaderTimeout = 10 * time.Second
@@ -46,6 +46,7 @@ func Server(h http.Handler, log *slog.Logger) *http.Server {
 		ReadHeaderTimeout: ReadHeaderTimeout,
 		IdleTimeout:       IdleTimeout,
 		MaxHeaderBytes:    MaxHeaderBytes,
+		ConnContext:       remember,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 
 		// net/http would answer "OPTIONS *" itself, past every check.
