@@ -24,10 +24,10 @@ var imports = map[string][]string{
 	"crib":      {},
 	"wire":      {},
 	"telemetry": {},
-	"secret":    {"crib"}, // its errors
+	"child":     {"crib"},
+	"secret":    {"crib", "child"}, // its errors; the programs of exec stores
 
 	// Parts that know one thing each.
-	"child":    {"crib"},
 	"web":      {"crib"},
 	"auth":     {"crib", "web"}, // the shape of a refusal
 	"policy":   {"crib"},
@@ -50,7 +50,7 @@ var imports = map[string][]string{
 	// The whole.
 	"config": {"crib", "secret", "page", "servers", "web"},
 	"store":  {"crib", "auth"},
-	"app":    {"crib", "wire", "secret", "web", "auth", "page", "bridge", "upstream", "servers", "catalog", "gateway", "mcphttp", "config", "store"},
+	"app":    {"crib", "wire", "secret", "web", "auth", "page", "bridge", "upstream", "servers", "catalog", "child", "gateway", "mcphttp", "config", "store"},
 	"cli": {"crib", "wire", "telemetry", "secret", "page", "servers", "clients", "mcpstdio", "config", "app", "demo",
 		"cli/mcp", "cli/reference", "cli/running", "cli/text", "cli/workspace"},
 	"": {"cli"}, // main.go
@@ -67,6 +67,9 @@ var imports = map[string][]string{
 
 	// Tests that use the crib from outside, by its commands.
 	"test/peers": {},
+
+	// Tests of how the crib holds.
+	"test/soak": {},
 }
 
 // onlyInTests are packages, ours or of others, that no program may contain.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 	"github.com/toolcrib/toolcrib/internal/auth"
 	"github.com/toolcrib/toolcrib/internal/bridge"
 	"github.com/toolcrib/toolcrib/internal/catalog"
+	"github.com/toolcrib/toolcrib/internal/child"
 	"github.com/toolcrib/toolcrib/internal/config"
 	"github.com/toolcrib/toolcrib/internal/crib"
 	"github.com/toolcrib/toolcrib/internal/gateway"
@@ -54,8 +56,7 @@ type App struct {
 	redactor secret.Redactor
 	started  time.Time
 
-	folder   *store.Folder
-	lock     *store.Lock
+	holding
 	auth     *auth.Registry
 	cat      *catalog.Catalog
 	gw       *gateway.Gateway
@@ -66,6 +67,16 @@ type App struct {
 	stopping atomic.Bool
 	reload   sync.Mutex // held while a configuration is loaded
 }
+
+// holding is what the crib has taken of its data folder.
+type holding struct {
+	folder   *store.Folder
+	lock     *store.Lock
+	children *child.Registry
+}
+
+// childrenFolder keeps a file for each running child, in the data folder.
+const childrenFolder = "children"
 
 // listeners are where the crib is reached.
 type listeners struct {
@@ -155,10 +166,26 @@ func (a *App) openState(st *state) (err error) {
 	if a.lock, err = a.folder.Lock(); err != nil {
 		return err
 	}
+	if a.children, err = child.OpenRegistry(filepath.Join(a.folder.Path(), childrenFolder)); err != nil {
+		return err
+	}
+	a.reap()
 	if a.auth, err = auth.New(auth.Options{Store: a.folder.NewTokens(), Anonymous: st.config.Anonymous}); err != nil {
 		return err
 	}
 	return a.ensureLocalToken()
+}
+
+// reap ends what a crib that was killed left running. The lock says that no
+// living one needs it.
+func (a *App) reap() {
+	done := a.children.Reap(0)
+	for _, text := range done.Ended {
+		a.log.Warn("ended what a crib that was killed left running", "child", text)
+	}
+	for _, text := range done.Warnings {
+		a.log.Warn(text)
+	}
 }
 
 // ensureLocalToken makes sure that the command line of this user can call.
@@ -189,6 +216,7 @@ func (a *App) build(st *state) error {
 		Other:   func(server, share string, m wire.Message) { a.gw.Told(server, share, m) },
 		Upstream: upstream.Options{
 			Log: a.log, Redact: a.redactor.RedactString, Environ: a.opts.Environ, Version: a.opts.Version,
+			Children: a.children,
 		},
 	})
 	a.gw, err = gateway.New(gateway.Options{Catalog: a.cat, Sealer: sealer, Version: a.opts.Version, Log: a.log, Redact: a.redactor.RedactString})
@@ -287,7 +315,12 @@ func (a *App) Reload() error {
 	return nil
 }
 
-// Run serves until ctx ends, then lets open requests finish for Drain.
+// Hurry makes the end of the crib wait for nothing any more: open requests are
+// cut, and children are killed.
+func (a *App) Hurry() { a.children.Hurry() }
+
+// Run serves until ctx ends, then lets open requests finish for Drain, or
+// until Hurry.
 func (a *App) Run(ctx context.Context) (err error) {
 	defer a.release()
 	front, op := web.Server(a.handler(), a.log), a.operatorServer()
@@ -323,6 +356,7 @@ func (a *App) stop(front, op *http.Server) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), drain)
 	defer cancel()
+	defer context.AfterFunc(a.children.Hurried(), cancel)()
 	a.stopping.Store(true)
 	a.gw.Drain()
 	finished := make(chan struct{})
@@ -360,6 +394,9 @@ func (a *App) release() {
 	}
 	if a.at.op != nil {
 		a.at.op.Close() //nolint:errcheck // likewise
+	}
+	if a.children != nil {
+		a.children.Close() //nolint:errcheck // nothing was left unwritten
 	}
 	if a.lock != nil {
 		a.lock.Unlock() //nolint:errcheck // the system frees it with the process

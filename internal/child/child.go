@@ -8,6 +8,7 @@ package child
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -34,8 +35,8 @@ const (
 	drainGrace = 500 * time.Millisecond
 )
 
-// Options say what to run and where its output goes. Argv and OnLine are
-// required.
+// Options say what to run and where its output goes. Argv and one of
+// OnLine and OnOutput are required.
 type Options struct {
 	// Argv is the command and its arguments. Argv[0] is looked up in the PATH
 	// of Env; "~/" at its start is the HOME of Env. With a separator in it, it
@@ -53,10 +54,17 @@ type Options struct {
 	StopGrace    time.Duration // 0 is DefaultStopGrace
 	WriteTimeout time.Duration // 0 is DefaultWriteTimeout
 
+	// Registry remembers the child until it has ended, and marks it; nil does
+	// not, and leaves Env as it is.
+	Registry *Registry
+
 	// OnLine gets each line of stdout that is not blank, in order and from one
 	// goroutine, without line end and byte order mark. It may keep the slice.
 	// The child waits while OnLine works, and so do Done and Stop.
 	OnLine func(line []byte)
+	// OnOutput, if set, gets stdout in chunks as it comes, in place of OnLine and
+	// OnOversize, and from one goroutine. It must not keep the slice.
+	OnOutput func(chunk []byte)
 	// OnOversize, if set, gets the first OversizePrefix bytes of a line that is
 	// longer than MaxLine, as soon as it is. The rest of the line is dropped.
 	// It is called from the goroutine that calls OnLine.
@@ -70,7 +78,7 @@ func (o *Options) complete() error {
 	if len(o.Argv) == 0 || o.Argv[0] == "" {
 		return crib.Errorf(crib.Invalid, "no command to start; give a program and its arguments")
 	}
-	if o.OnLine == nil {
+	if o.OnLine == nil && o.OnOutput == nil {
 		return crib.Errorf(crib.Internal, "child: OnLine is missing")
 	}
 	if o.OnOversize == nil {
@@ -96,6 +104,7 @@ type Process struct {
 	stdin  *os.File
 	stderr *stderrLog
 	group  group
+	record *record // nil without a Registry
 
 	slot chan struct{} // holds one token: the right to write to stdin
 	buf  []byte        // the message being written; belongs to the holder of the token
@@ -117,13 +126,20 @@ func Start(opts Options) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	record, err := opts.Registry.enter(opts.Argv[0])
+	if err != nil {
+		return nil, err
+	}
+	cmd.Env = record.environ(cmd.Env)
 	pipes, err := openPipes(cmd)
 	if err != nil {
+		record.forget()
 		return nil, crib.Errorf(crib.Unavailable, "open pipes for %s: %v", opts.Argv[0], err)
 	}
 	p := &Process{
 		opts:   opts,
 		cmd:    cmd,
+		record: record,
 		stdin:  pipes.stdin,
 		stderr: newStderrLog(opts.StderrKeep, opts.OnStderr),
 		slot:   make(chan struct{}, 1),
@@ -146,12 +162,10 @@ func Start(opts Options) (*Process, error) {
 func (p *Process) run(pipes *pipes, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	err := p.cmd.Start()
+	err := p.begin()
 	pipes.closeChildEnds()
-	if err == nil {
-		err = p.group.begin(p.cmd.Process)
-	}
 	if err != nil {
+		p.record.end()
 		pipes.closeOurEnds()
 		p.stderr.close()
 		<-p.stderr.hookDone
@@ -166,10 +180,11 @@ func (p *Process) run(pipes *pipes, started chan<- error) {
 	grace := min(drainGrace, p.opts.StopGrace)
 	complete := within(drained, grace)
 	p.group.end()
+	p.record.end() // before the id of the child, by which its group is proved, is free
 	p.exit = exitOf(p.cmd, reap())
 	if !complete && !within(drained, grace) {
-		// A process that left the group still holds the pipes. It cannot be
-		// ended, but it need not be waited for.
+		// A process that left the group, and carries no mark, still holds the
+		// pipes. It cannot be ended, but it need not be waited for.
 		pipes.closeOurEnds()
 	}
 	<-drained
@@ -180,11 +195,32 @@ func (p *Process) run(pipes *pipes, started chan<- error) {
 	close(p.done)
 }
 
+// begin starts the child as the head of a group, and registers it. Of a child
+// that could not be registered nothing is left.
+func (p *Process) begin() error {
+	if err := p.cmd.Start(); err != nil {
+		return err
+	}
+	if err := p.group.begin(p.cmd.Process); err != nil {
+		return err
+	}
+	if err := p.record.started(p.Pid()); err != nil {
+		p.group.end()
+		_ = p.cmd.Wait() // it was killed
+		return fmt.Errorf("register it in the data folder: %w", err)
+	}
+	return nil
+}
+
 // drain reads stdout and stderr, each in its own goroutine, and returns a
 // channel that is closed when both have ended.
 func (p *Process) drain(pipes *pipes) <-chan struct{} {
 	var readers sync.WaitGroup
 	readers.Go(func() {
+		if p.opts.OnOutput != nil {
+			p.read(pipes.stdout, p.opts.OnOutput)
+			return
+		}
 		lines := splitter{max: p.opts.MaxLine, onLine: p.opts.OnLine, onOversize: p.opts.OnOversize}
 		p.read(pipes.stdout, lines.write)
 		lines.end()
@@ -229,8 +265,9 @@ func within(c <-chan struct{}, d time.Duration) bool {
 func (p *Process) Alive() <-chan struct{} { return p.alive }
 
 // Done is closed when the child has exited, everything it wrote was handed
-// over, and the processes that it left in its group were killed. A process
-// that keeps stdout or stderr open after that delays it by a second at most.
+// over, and the processes that it left were killed: those of its group and,
+// with a Registry on Linux, those that carry its mark. A process that keeps
+// stdout or stderr open after that delays it by a second at most.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Exit says how the child ended. It waits for Done.
@@ -254,8 +291,9 @@ func (p *Process) StderrDropped() int64 { return p.stderr.dropped.Load() }
 // Stop ends the child and everything in its process group: it closes stdin,
 // waits StopGrace, asks the group to terminate (SIGTERM; not on Windows),
 // waits StopGrace and kills it (2025-11-25, Lifecycle, Shutdown). It returns
-// when Done is closed. When ctx ends first, the group is killed at once. Stop
-// may be called often, also after the child has ended by itself.
+// when Done is closed. When ctx ends first, or the Registry is told to hurry,
+// the group is killed at once. Stop may be called often, also after the child
+// has ended by itself.
 func (p *Process) Stop(ctx context.Context) error {
 	p.ladder.climb(p)
 	select {
@@ -314,6 +352,7 @@ func (l *ladder) gone(p *Process) bool {
 		return true
 	case <-timer.C:
 	case <-l.hurry:
+	case <-p.opts.Registry.Hurried().Done():
 	}
 	return false
 }

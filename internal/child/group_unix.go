@@ -45,6 +45,11 @@ func (g *group) signal(sig unix.Signal) {
 	}
 }
 
+// signalGroup signals every process of a group that this process did not begin.
+func signalGroup(pgid int, s syscall.Signal) {
+	_ = unix.Kill(-pgid, s) // the only error is that nobody is left
+}
+
 func signalName(s *os.ProcessState) string {
 	status, ok := s.Sys().(syscall.WaitStatus)
 	if !ok || !status.Signaled() {

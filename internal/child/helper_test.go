@@ -60,6 +60,7 @@ var helpers = map[string]func(args []string){
 	"launcher": launcher,
 	"endless":  endless,
 	"doomed":   doomed,
+	"crib":     registering,
 }
 
 func must[T any](v T, err error) T {
@@ -148,6 +149,24 @@ func endless(args []string) {
 func doomed([]string) {
 	ready := make(chan string, 1)
 	_, err := Start(Options{Argv: helper("stubborn"), OnLine: func(line []byte) { ready <- string(line) }})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Fprintln(os.Stdout, <-ready)
+	killSelf()
+}
+
+// registering starts a launcher with a registry, as the crib does, and dies.
+func registering(args []string) {
+	r, err := OpenRegistry(args[0])
+	if err != nil {
+		panic(err)
+	}
+	ready := make(chan string, 1)
+	_, err = Start(Options{
+		Argv: helper(append([]string{"launcher"}, args[1:]...)...), Registry: r,
+		OnLine: func(line []byte) { ready <- string(line) },
+	})
 	if err != nil {
 		panic(err)
 	}

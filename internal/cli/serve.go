@@ -3,6 +3,9 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/signal"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -21,7 +24,9 @@ func (e *env) serveCommand() *cobra.Command {
 		Long: fmt.Sprintf(`Serve the servers to clients. What happens is logged to standard error.
 
 The first SIGINT, SIGTERM or SIGHUP takes no new requests and gives open ones
-%v to end; a second signal ends at once.`, app.Drain),
+%v to end; a second signal
+cuts them and kills the servers' processes. A third ends this process alone, and
+leaves the rest to the next start.`, app.Drain),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log.Output = e.err
 			return e.serve(cmd.Context(), log, anyPort)
@@ -40,6 +45,12 @@ func (e *env) serve(ctx context.Context, log telemetry.Options, anyPort bool) er
 		return usagef("%w", err)
 	}
 	defer telemetry.RoomyHeap(telemetry.HeapFloor)()
+	// Kept from here on: a second signal must not end this process unprepared.
+	signals := make(chan os.Signal, 2)
+	if list := endingSignals(); len(list) > 0 { // an empty list would mean all signals
+		signal.Notify(signals, list...)
+	}
+	defer signal.Stop(signals)
 	a, err := app.New(app.Options{Load: e.load(), Log: logger, Version: version(), Environ: e.environ, FreePort: anyPort})
 	if err != nil {
 		return err
@@ -47,5 +58,24 @@ func (e *env) serve(ctx context.Context, log telemetry.Options, anyPort bool) er
 	st := a.Status()
 	e.tell("toolcrib serves %s at http://%s%s; let a client use them with: toolcrib client add CLIENT",
 		text.Count(len(st.Servers), "server"), a.Addr(), mcp.Endpoint(""))
+	ended := make(chan struct{})
+	var hurrying sync.WaitGroup
+	hurrying.Go(func() { hurry(a, signals, ended) })
+	defer hurrying.Wait()
+	defer close(ended)
 	return a.Run(ctx)
+}
+
+// hurry waits for a second signal; the first one ends the context of the
+// command. A third one meets the default.
+func hurry(a *app.App, signals chan os.Signal, ended <-chan struct{}) {
+	for range 2 {
+		select {
+		case <-signals:
+		case <-ended:
+			return
+		}
+	}
+	signal.Stop(signals)
+	a.Hurry()
 }

@@ -1,14 +1,12 @@
 package secret
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -16,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toolcrib/toolcrib/internal/child"
 	"github.com/toolcrib/toolcrib/internal/crib"
 )
 
@@ -139,10 +138,6 @@ type execStore struct {
 // bytes.
 const maxExecName = 512
 
-// pipeDelay is how long a process that the command left behind may hold its
-// output open.
-const pipeDelay = time.Second
-
 // execName leaves out the dash at the start, which would make an option of the
 // name, and everything that a shell behind the command could read as more
 // than a word.
@@ -160,43 +155,28 @@ func (s execStore) checkName(name string) error {
 }
 
 // lookup runs the command with name as its last argument and takes what it
-// prints. What it prints to stderr is dropped, because it may hold secrets.
+// prints. Neither that nor what it prints to stderr is in an error, because
+// both may hold secrets. What the command started ends with it.
 func (s execStore) lookup(ctx context.Context, name string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	limited, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	args := append(slices.Clone(s.of.Command[1:]), name)
-	cmd := exec.CommandContext(ctx, s.of.Command[0], args...)
-	cmd.Dir = s.dir
-	out := &limitedBuffer{}
-	cmd.Stdout = out
-	cmd.WaitDelay = pipeDelay
-	err := cmd.Run()
+	program := s.of.Command[0]
+	out, exit, err := child.Output(limited, child.Options{
+		Argv: append(slices.Clone(s.of.Command), name),
+		Dir:  s.dir,
+		Env:  os.Environ(),
+	}, MaxSecretBytes)
 	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return "", fmt.Errorf("%s did not end within %s", s.of.Command[0], s.timeout)
 	case ctx.Err() != nil:
 		return "", ctx.Err()
-	case err != nil:
-		return "", fmt.Errorf("run %s: %w", s.of.Command[0], err)
-	}
-	if out.over {
+	case limited.Err() != nil && errors.Is(err, limited.Err()):
+		return "", fmt.Errorf("%s did not end within %s", program, s.timeout)
+	case crib.CodeOf(err) == crib.TooLarge:
 		return "", errTooLarge
+	case err != nil:
+		return "", fmt.Errorf("run %s: %w", program, err)
+	case exit != (child.Exit{}):
+		return "", fmt.Errorf("%s ended with %s; run it by hand to see why", program, exit)
 	}
-	return trimNewline(out.buf.String()), nil
-}
-
-// limitedBuffer keeps the first MaxSecretBytes bytes and remembers that there
-// were more.
-type limitedBuffer struct {
-	buf  bytes.Buffer
-	over bool
-}
-
-func (b *limitedBuffer) Write(p []byte) (int, error) {
-	if room := MaxSecretBytes - b.buf.Len(); len(p) > room {
-		b.over = true
-		b.buf.Write(p[:room])
-		return len(p), nil
-	}
-	return b.buf.Write(p)
+	return trimNewline(string(out)), nil
 }

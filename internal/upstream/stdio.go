@@ -48,6 +48,7 @@ func startStdio(spec *Spec, opts *Options, creds Credentials) (*stdioLeg, error)
 		Env:        child.MergeEnv(base, creds.Env),
 		MaxLine:    MaxMessage,
 		StopGrace:  opts.StopGrace,
+		Registry:   opts.Children,
 		OnLine:     l.line,
 		OnOversize: l.oversize,
 	})

@@ -85,7 +85,8 @@ type Options struct {
 	ProbeTimeout time.Duration
 	StopGrace    time.Duration // for each rung of ending a child
 	Liveness     time.Duration
-	Starting     chan struct{} // one slot per child that may start at a time; nil makes MaxStarting
+	Children     *child.Registry // remembers the processes; nil does not
+	Starting     chan struct{}   // one slot per child that may start at a time; nil makes MaxStarting
 }
 
 func (o Options) withDefaults() Options {
