@@ -245,6 +245,8 @@ func (s *Server) find(ctx context.Context, want upstream.Want, k Kind, in func(*
 	if it := in(l); it != nil {
 		return it, nil
 	}
+	// Also of a server that cannot be asked: what was never there and what is
+	// denied look alike.
 	notFound := crib.Errorf(crib.NotFound, "server %s has nothing of that name", s.Name())
 	if l != nil && time.Since(l.Fetched) <= relistAge && s.current(want.Era, k) {
 		return nil, notFound
@@ -261,7 +263,7 @@ func (s *Server) find(ctx context.Context, want upstream.Want, k Kind, in func(*
 	if f.err != nil && l == nil {
 		return nil, f.err
 	}
-	return nil, notFound // also of a server that cannot be asked: what was never there and what is denied look alike
+	return nil, notFound
 }
 
 // Relist asks for a list again, for callers who were told that what they know

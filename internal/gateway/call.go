@@ -69,26 +69,29 @@ func (g *Gateway) findTool(ctx context.Context, req *Request) (*target, error) {
 			return nil, err
 		}
 		item, err := srv.Find(ctx, g.want(req, srv), catalog.Tools, public)
-		if crib.CodeOf(err) == crib.NotFound {
-			return nil, unknownTool(public)
-		}
 		if err != nil {
-			return nil, err
+			return nil, notFoundAs(unknownTool(public), err)
 		}
 		return &target{server: srv, name: item.ID, params: item.Params}, nil
 	}
 	srv, item, err := g.cat.FindPublic(ctx, func(s *catalog.Server) upstream.Want { return g.want(req, s) }, catalog.Tools, public)
-	if crib.CodeOf(err) == crib.NotFound {
-		return nil, unknownTool(public)
-	}
 	if err != nil {
-		return nil, err
+		return nil, notFoundAs(unknownTool(public), err)
 	}
 	return &target{server: srv, name: item.ID, params: item.Params, at: req.Message.Params.Name}, nil
 }
 
 func unknownTool(public string) error {
 	return crib.Errorf(crib.NotFound, "Unknown tool: %s", public)
+}
+
+// notFoundAs returns unknown in place of an error that says that there is
+// nothing, and any other error as it is.
+func notFoundAs(unknown, err error) error {
+	if crib.CodeOf(err) == crib.NotFound {
+		return unknown
+	}
+	return err
 }
 
 // decide is the one decision about a tool, for the list and for the call, and
@@ -183,9 +186,12 @@ func (g *Gateway) spend(t *target, second bool) error {
 
 // notExecuted reports whether an error proves that nothing was executed.
 func notExecuted(err error) bool {
+	if err == nil {
+		return false
+	}
 	switch crib.CodeOf(err) {
 	case crib.Unavailable, crib.Unauthorized, crib.Busy:
-		return err != nil
+		return true
 	}
 	return false
 }

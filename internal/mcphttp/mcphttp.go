@@ -119,7 +119,7 @@ func (d *Door) mcp(w http.ResponseWriter, r *http.Request, p crib.Principal) {
 
 // post takes one message.
 func (d *Door) post(w http.ResponseWriter, r *http.Request, p crib.Principal) {
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+	if !isJSON(r.Header) {
 		web.WriteRPCError(w, http.StatusUnsupportedMediaType, wire.CodeInvalidRequest, "send Content-Type: application/json")
 		return
 	}
@@ -141,13 +141,21 @@ func (d *Door) post(w http.ResponseWriter, r *http.Request, p crib.Principal) {
 	}
 	req := &gateway.Request{
 		Principal: p, Server: serverOf(r), Era: eraOf(r.Header, m), Message: m, Header: r.Header,
-		Unmirrored: r.Header.Get(wire.HeaderRelay) == wire.RelayStdio,
+		Unmirrored: r.Header[wire.HeaderRelay] != nil && r.Header.Get(wire.HeaderRelay) == wire.RelayStdio,
 	}
 	if req.Era == wire.Modern {
 		d.modern(w, r, req)
 		return
 	}
 	d.legacy(w, r, req)
+}
+
+func isJSON(h http.Header) bool {
+	if v := h["Content-Type"]; len(v) == 1 && v[0] == asJSON[0] { // as nearly everybody spells it
+		return true
+	}
+	kind, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	return err == nil && kind == asJSON[0]
 }
 
 // eraOf tells the era of a message, by what it says of itself and by its

@@ -30,16 +30,15 @@ func Decide(q Question) crib.Decision {
 	case !q.Offered:
 		return crib.Decision{Effect: crib.Deny, Reason: "the server's page does not offer it"}
 	}
-	rule := fmt.Sprintf("gate %q", q.Pattern)
 	switch q.Gate {
 	case "":
 		return crib.Decision{Effect: crib.Allow, Reason: "no gate is set"}
 	case crib.Allow:
-		return crib.Decision{Effect: crib.Allow, Reason: rule + " allows it"}
+		return crib.Decision{Effect: crib.Allow, Reason: "its gate allows it"}
 	case crib.Ask:
-		return crib.Decision{Effect: crib.Ask, Reason: rule + " asks a person"}
+		return crib.Decision{Effect: crib.Ask, Reason: fmt.Sprintf("gate %q asks a person", q.Pattern)}
 	case crib.Deny:
-		return crib.Decision{Effect: crib.Deny, Reason: rule + " denies it"}
+		return crib.Decision{Effect: crib.Deny, Reason: fmt.Sprintf("gate %q denies it", q.Pattern)}
 	}
-	return crib.Decision{Effect: crib.Deny, Reason: fmt.Sprintf("%s has the unknown effect %q", rule, q.Gate)}
+	return crib.Decision{Effect: crib.Deny, Reason: fmt.Sprintf("gate %q has the unknown effect %q", q.Pattern, q.Gate)}
 }
