@@ -54,7 +54,7 @@ func newHTTPLeg(spec *Spec, opts *Options, creds http.Header) (*httpLeg, error) 
 		return nil, crib.Errorf(crib.Invalid, "server %s: its URL cannot be read", spec.Name)
 	}
 	l := &httpLeg{spec: spec, opts: opts, url: u, creds: creds, renewing: make(chan struct{}, 1),
-		agent: []string{"toolcrib/" + opts.Version}, careful: mayReplay(u, creds), blank: http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}}
+		agent: []string{"toolcrib/" + opts.Version}, careful: mayReplay(u, creds), blank: http.Request{Method: http.MethodPost, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}}
 	l.life, l.end = context.WithCancel(context.Background())
 	// A pool of its own: no server can use up the connections of another.
 	l.rt = &http.Transport{
@@ -188,8 +188,20 @@ func (l *httpLeg) explain(ctx context.Context, c *call, sent bool, err error) er
 	if sent {
 		return lost(name, out, true, "the connection broke before the answer came")
 	}
-	return unavailable(name, "cannot be reached: %s", l.opts.Redact(dialText(err)))
+	unreached := unavailable(name, "cannot be reached: %s", l.opts.Redact(dialText(err)))
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" && !op.Timeout() {
+		return &refusedError{unreached}
+	}
+	return unreached
 }
+
+// refusedError is a connection that came to nothing at once. Trying it cost
+// nobody anything.
+type refusedError struct{ err *crib.Error }
+
+func (e *refusedError) Error() string { return e.err.Error() }
+func (e *refusedError) Unwrap() error { return e.err }
 
 // dialText is what of a transport error helps a person: without the URL,
 // whose query may hold a key.
@@ -274,45 +286,62 @@ func (l *httpLeg) isSessionLoss(c *call, resp *http.Response) bool {
 	return e.Code >= -32099 && e.Code <= -32000 && e.Code != wire.CodeResourceNotFound && strings.Contains(strings.ToLower(e.Message), "session")
 }
 
-// outgoingBody is a body that net/http may send again only as long as not one
-// byte of it was read: whatever the headers say, a request is written once.
-type outgoingBody struct {
-	r       *bytes.Reader
-	started *atomic.Bool
+// posted is one request on its way: a body that is written at most once.
+type posted struct {
+	body  bytes.Reader
+	bytes []byte
+	begun atomic.Bool // something may have been written
+	trace httptrace.ClientTrace
 }
 
-func (b outgoingBody) Read(p []byte) (int, error) {
-	b.started.Store(true)
+// again returns the body. net/http asks for it a second time only when not one
+// byte of the request was written.
+func (p *posted) again() (io.ReadCloser, error) {
+	p.body.Reset(p.bytes)
+	return io.NopCloser(&p.body), nil // a kind that is written together with the headers
+}
+
+// onceMore is again where net/http could have written something: whatever the
+// headers say, a request is written once.
+func (p *posted) onceMore() (io.ReadCloser, error) {
+	if p.begun.Load() {
+		return nil, errors.New("a request is written at most once")
+	}
+	return carefulBody{bytes.NewReader(p.bytes), &p.begun}, nil
+}
+
+// carefulBody notes that it was read.
+type carefulBody struct {
+	r     *bytes.Reader
+	begun *atomic.Bool
+}
+
+func (b carefulBody) Read(p []byte) (int, error) {
+	b.begun.Store(true)
 	return b.r.Read(p)
 }
 
-func (b outgoingBody) Close() error { return nil }
+func (b carefulBody) Close() error { return nil }
 
 // post sends body and returns the response head. sent reports whether any of
 // it may have been written.
 func (l *httpLeg) post(ctx context.Context, target *url.URL, body []byte, out *Outgoing) (resp *http.Response, sent bool, err error) {
-	var begun atomic.Bool
-	// net/http knows this kind of body and writes it together with the headers.
-	// It asks for it again only when not one byte of the request was written.
-	again := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	p := &posted{bytes: body}
+	again := p.again
 	if l.careful {
-		again = func() (io.ReadCloser, error) {
-			if begun.Load() {
-				return nil, errors.New("a request is written at most once")
-			}
-			return outgoingBody{bytes.NewReader(body), &begun}, nil
-		}
+		again = p.onceMore
 	} else {
-		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { begun.Store(true) }})
+		p.trace.GotConn = func(httptrace.GotConnInfo) { p.begun.Store(true) }
+		ctx = httptrace.WithClientTrace(ctx, &p.trace)
 	}
 	req := l.blank.WithContext(ctx)
-	req.Method, req.URL, req.Host = http.MethodPost, target, target.Host
+	req.URL, req.Host = target, target.Host
 	req.Header = make(http.Header, usualHeaders+len(l.creds))
 	req.ContentLength, req.GetBody = int64(len(body)), again
 	req.Body, _ = again() // nothing was begun
 	l.setHeaders(req, out)
 	if resp, err = l.rt.RoundTrip(req); err != nil {
-		return nil, begun.Load() && !isDial(err), transportError{err}
+		return nil, p.begun.Load() && !isDial(err), transportError{err}
 	}
 	return resp, true, nil
 }
@@ -516,11 +545,16 @@ const maxTrusted = 1 << 20
 // readAll reads a body to its end. length is what its headers say, -1 for
 // nothing.
 func readAll(r io.Reader, length int64) ([]byte, error) {
-	var buf bytes.Buffer
-	if length > 0 {
-		buf.Grow(int(min(length, maxTrusted)) + bytes.MinRead) // room for the read that finds the end
+	if length > MaxMessage {
+		return nil, errTooLarge
 	}
-	_, err := buf.ReadFrom(io.LimitReader(r, MaxMessage+1))
+	var buf bytes.Buffer
+	if length > 0 { // net/http holds the body to it
+		buf.Grow(int(min(length, maxTrusted)) + bytes.MinRead) // room for the read that finds the end
+	} else {
+		r = io.LimitReader(r, MaxMessage+1)
+	}
+	_, err := buf.ReadFrom(r)
 	if err == nil && buf.Len() > MaxMessage {
 		return nil, errTooLarge
 	}

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -239,7 +240,9 @@ func (s *Server) connect(sl *slot, key slotKey, era wire.Era, declare Declaratio
 		s.failed(sl, key, err)
 		s.mu.Unlock()
 		close(sl.ready)
-		s.opts.Log.Warn("a server could not be connected", "server", s.spec.Name, "err", err)
+		if sl.failures&(sl.failures-1) == 0 { // 1, 2, 4…: calls may try several times a second
+			s.opts.Log.Warn("a server could not be connected", "server", s.spec.Name, "failures", sl.failures, "err", err)
+		}
 		if leg != nil {
 			leg.Close()
 		}
@@ -267,12 +270,19 @@ func (s *Server) connect(sl *slot, key slotKey, era wire.Era, declare Declaratio
 	s.work.Go(func() { s.watch(leg, key, sl) })
 }
 
+// refusedRetry is between attempts to connect that are refused at once: the
+// server is there as soon as it listens.
+const refusedRetry = 250 * time.Millisecond
+
 // failed notes that a connection was not made. Nobody else loses one because
 // of it. It is called with mu held.
 func (s *Server) failed(sl *slot, key slotKey, err error) {
 	sl.err = err
 	sl.failures++
 	sl.retry = time.Now().Add(backoff(sl.failures))
+	if _, refused := errors.AsType[*refusedError](err); refused {
+		sl.retry = time.Now().Add(refusedRetry)
+	}
 	s.last = State{Phase: Failed, Error: crib.SafeText(err)}
 	if s.slots[key] != sl {
 		return
