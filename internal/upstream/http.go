@@ -29,7 +29,7 @@ type httpLeg struct {
 	creds   http.Header
 	rt      *http.Transport
 	agent   []string                   // User-Agent
-	blank   http.Request               // what every request starts from
+	blank   http.Request               // what every POST starts from
 	careful bool                       // net/http could replay a body; see mayReplay
 	hello   atomic.Pointer[wire.Hello] // replaced when a lost session is renewed
 
@@ -288,8 +288,7 @@ func (l *httpLeg) isSessionLoss(c *call, resp *http.Response) bool {
 
 // posted is one request on its way: a body that is written at most once.
 type posted struct {
-	body  bytes.Reader
-	bytes []byte
+	body  []byte
 	begun atomic.Bool // something may have been written
 	trace httptrace.ClientTrace
 }
@@ -297,8 +296,7 @@ type posted struct {
 // again returns the body. net/http asks for it a second time only when not one
 // byte of the request was written.
 func (p *posted) again() (io.ReadCloser, error) {
-	p.body.Reset(p.bytes)
-	return io.NopCloser(&p.body), nil // a kind that is written together with the headers
+	return io.NopCloser(bytes.NewReader(p.body)), nil // a kind that is written together with the headers
 }
 
 // onceMore is again where net/http could have written something: whatever the
@@ -307,7 +305,7 @@ func (p *posted) onceMore() (io.ReadCloser, error) {
 	if p.begun.Load() {
 		return nil, errors.New("a request is written at most once")
 	}
-	return carefulBody{bytes.NewReader(p.bytes), &p.begun}, nil
+	return carefulBody{bytes.NewReader(p.body), &p.begun}, nil
 }
 
 // carefulBody notes that it was read.
@@ -326,7 +324,7 @@ func (b carefulBody) Close() error { return nil }
 // post sends body and returns the response head. sent reports whether any of
 // it may have been written.
 func (l *httpLeg) post(ctx context.Context, target *url.URL, body []byte, out *Outgoing) (resp *http.Response, sent bool, err error) {
-	p := &posted{bytes: body}
+	p := &posted{body: body}
 	again := p.again
 	if l.careful {
 		again = p.onceMore

@@ -51,10 +51,12 @@ func Guard(o Options) (Middleware, error) {
 }
 
 type guard struct {
-	hosts   hostList
+	hosts   *hostList
 	origins originList
 	next    http.Handler
 }
+
+var byOrigin = []string{"Origin"}
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := g.check(r); err != nil {
@@ -62,7 +64,11 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h := w.Header()
-	h.Add("Vary", "Origin")
+	if h["Vary"] == nil {
+		h["Vary"] = byOrigin
+	} else {
+		h.Add("Vary", "Origin")
+	}
 	if len(r.Header["Origin"]) > 0 {
 		h.Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
 		if isPreflight(r) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/toolcrib/toolcrib/internal/crib"
 )
@@ -77,23 +78,24 @@ func (r hostRule) matchesPort(port string) bool {
 type hostList struct {
 	off   bool
 	rules []hostRule
+	last  atomic.Pointer[string] // was allowed; mostly all requests name one host
 }
 
-func newHostList(entries []string) (hostList, error) {
+func newHostList(entries []string) (*hostList, error) {
 	if len(entries) == 0 {
-		return hostList{rules: loopbackRules("")}, nil
+		return &hostList{rules: loopbackRules("")}, nil
 	}
 	if slices.Contains(entries, "*") {
 		if len(entries) > 1 {
-			return hostList{}, crib.Errorf(crib.Invalid, `allowed hosts: "*" switches the check off and must stand alone; remove it or the other entries`)
+			return nil, crib.Errorf(crib.Invalid, `allowed hosts: "*" switches the check off and must stand alone; remove it or the other entries`)
 		}
-		return hostList{off: true}, nil
+		return &hostList{off: true}, nil
 	}
-	var l hostList
+	l := new(hostList)
 	for _, e := range entries {
 		rules, err := hostRules(e)
 		if err != nil {
-			return hostList{}, err
+			return nil, err
 		}
 		l.rules = append(l.rules, rules...)
 	}
@@ -103,12 +105,20 @@ func newHostList(entries []string) (hostList, error) {
 // allows reports whether a request may name host, as its Host header spells
 // it. An empty one is refused even where the check is off: nothing that speaks
 // to the crib on purpose leaves it out.
-func (l hostList) allows(host string) bool {
+func (l *hostList) allows(host string) bool {
 	if l.off {
 		return host != ""
 	}
+	if last := l.last.Load(); last != nil && *last == host {
+		return true
+	}
 	name, port, ok := splitHost(host)
-	return ok && slices.ContainsFunc(l.rules, func(r hostRule) bool { return r.matches(name, port) })
+	ok = ok && slices.ContainsFunc(l.rules, func(r hostRule) bool { return r.matches(name, port) })
+	if ok {
+		kept := host // only what is kept goes to the heap
+		l.last.Store(&kept)
+	}
+	return ok
 }
 
 // splitHost takes a Host apart: a name or an address in canonical form, and a

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -62,27 +63,33 @@ func ReadBody(w http.ResponseWriter, r *http.Request, buf *bytes.Buffer) error {
 }
 
 func readBody(w http.ResponseWriter, r *http.Request, buf *bytes.Buffer, limit int64, timeout time.Duration) error {
-	tooLarge := crib.Errorf(crib.TooLarge, "the request's body is over %d bytes; send less at a time", limit)
 	if r.ContentLength > limit {
-		return tooLarge
+		return tooLarge(limit)
 	}
 	// A recorder in a test has no deadline to set; every connection has.
 	rc := http.NewResponseController(w)
 	if err := rc.SetReadDeadline(time.Now().Add(timeout)); err == nil {
-		defer func() { _ = rc.SetReadDeadline(time.Time{}) }()
+		defer rc.SetReadDeadline(time.Time{}) //nolint:errcheck // likewise
+	}
+	var body io.Reader = r.Body
+	if r.ContentLength < 0 { // net/http holds every other to its length
+		body = http.MaxBytesReader(w, r.Body, limit)
 	}
 	if r.ContentLength > 0 {
 		buf.Grow(int(min(r.ContentLength, maxTrusted)) + bytes.MinRead) // room for the read that finds the end
 	}
-	_, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
-	var over *http.MaxBytesError
-	if errors.As(err, &over) {
-		return tooLarge
+	_, err := buf.ReadFrom(body)
+	if err == nil {
+		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("read request: %w: %w", crib.Errorf(crib.Invalid, "the request's body ended early or came too slowly; send it again"), err)
+	if _, over := errors.AsType[*http.MaxBytesError](err); over {
+		return tooLarge(limit)
 	}
-	return nil
+	return fmt.Errorf("read request: %w: %w", crib.Errorf(crib.Invalid, "the request's body ended early or came too slowly; send it again"), err)
+}
+
+func tooLarge(limit int64) error {
+	return crib.Errorf(crib.TooLarge, "the request's body is over %d bytes; send less at a time", limit)
 }
 
 // securityHeaders are values that all answers share; whoever sets another puts
