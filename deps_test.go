@@ -59,7 +59,7 @@ var imports = map[string][]string{
 	"cli/text":      {},
 	"cli/mcp":       {"crib", "wire"},
 	"cli/reference": {"crib", "page", "config"},
-	"cli/running":   {"crib", "config", "app", "cli/mcp"},
+	"cli/running":   {"crib", "child", "config", "app", "cli/mcp"},
 	"cli/workspace": {"crib", "secret", "page", "servers", "clients", "config"},
 
 	// Peers for tests; see onlyInTests.

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -32,8 +34,28 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	case "hang":
 		<-time.After(time.Hour)
+	case "hang with another", "print and leave another":
+		leaveAnother(os.Getenv("SECRET_TEST_NOTE"))
+		if os.Getenv("SECRET_TEST_HELPER") == "hang with another" {
+			<-time.After(time.Hour)
+		}
+		fmt.Printf("line 1\n\nline 3\n")
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
+}
+
+// leaveAnother starts a process that hangs on the same pipes, and notes its id.
+func leaveAnother(note string) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "SECRET_TEST_HELPER=hang")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Start(); err != nil {
+		panic(err)
+	}
+	if err := os.WriteFile(note, []byte(strconv.Itoa(cmd.Process.Pid)), 0o600); err != nil {
+		panic(err)
+	}
 }
 
 func env(vars map[string]string) func(string) (string, bool) {
@@ -203,10 +225,10 @@ func TestExecStore(t *testing.T) {
 	}{
 		{helper: "args", name: `op://v/a b?x=1`, command: []string{self, "read", "$HOME; x"}, want: `["read" "$HOME; x" "op://v/a b?x=1"]`},
 		{helper: "empty", name: "X", command: []string{self}, err: "secret X is not set, or empty", code: crib.Unavailable},
-		{helper: "fail", name: "X", command: []string{self}, err: "could not say", code: crib.Unavailable},
+		{helper: "fail", name: "X", command: []string{self}, err: "ended with exit code 3", code: crib.Unavailable},
 		{helper: "big", name: "X", command: []string{self}, err: "larger than a secret may be", code: crib.Unavailable},
 		{helper: "hang", name: "X", command: []string{self}, err: "did not end within", code: crib.Unavailable},
-		{helper: "args", name: "X", command: []string{"no-such-program-here"}, err: "could not say", code: crib.Unavailable},
+		{helper: "args", name: "X", command: []string{"no-such-program-here"}, err: "was not found", code: crib.Unavailable},
 		{helper: "args", name: "--help", command: []string{self}, err: "cannot be given to a command", code: crib.Invalid},
 		{helper: "args", name: "a;b", command: []string{self}, err: "cannot be given to a command", code: crib.Invalid},
 	}
@@ -232,6 +254,61 @@ func TestExecStore(t *testing.T) {
 				t.Errorf("the error shows what the command printed: %v", err)
 			}
 		})
+	}
+}
+
+// What a command leaves behind, whether it hung or not, ends with it, and does
+// not spoil a secret that was printed.
+func TestExecStoreLeavesNothingBehind(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ helper, want, err string }{
+		{helper: "hang with another", err: "did not end within"},
+		{helper: "print and leave another", want: "line 1\n\nline 3"},
+	} {
+		t.Run(tt.helper, func(t *testing.T) {
+			note := filepath.Join(t.TempDir(), "pid")
+			t.Setenv("SECRET_TEST_HELPER", tt.helper)
+			t.Setenv("SECRET_TEST_NOTE", note)
+			limit := 30 * time.Second
+			if tt.err != "" {
+				limit = 3 * time.Second // time enough to start the other
+			}
+			s := newStores(t, Options{Specs: []StoreSpec{{Kind: ExecStore, Name: "op", Command: []string{self}}}, ExecTimeout: limit, Dir: t.TempDir()})
+			v, err := s.Resolve(t.Context(), Reference("op", "X"))
+			if v.Reveal() != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("got %q, %v", v.Reveal(), err)
+			}
+			pid, err := os.ReadFile(note)
+			if err != nil {
+				t.Fatal(err)
+			}
+			awaitEnd(t, string(pid))
+		})
+	}
+}
+
+// awaitEnd waits until a process has ended, collected or not.
+func awaitEnd(t *testing.T, pid string) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		return // nothing tells a process that nobody has collected from a living one
+	}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(20 * time.Second)
+	for {
+		stat, err := os.ReadFile("/proc/" + pid + "/stat")
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("process %s still runs", pid)
+		}
 	}
 }
 

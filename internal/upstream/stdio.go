@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,14 +44,15 @@ func startStdio(spec *Spec, opts *Options, creds Credentials) (*stdioLeg, error)
 	l.hello.Store(&wire.Hello{})
 	base := child.BaseEnv(opts.Environ, spec.Inherit)
 	proc, err := child.Start(child.Options{
-		Argv:       spec.Command,
-		Dir:        spec.Dir,
-		Env:        child.MergeEnv(base, creds.Env),
-		MaxLine:    MaxMessage,
-		StopGrace:  opts.StopGrace,
-		Registry:   opts.Children,
-		OnLine:     l.line,
-		OnOversize: l.oversize,
+		Argv:         spec.Command,
+		Dir:          spec.Dir,
+		Env:          child.MergeEnv(base, creds.Env),
+		MaxLine:      MaxMessage,
+		StopGrace:    opts.StopGrace,
+		WriteTimeout: opts.WriteTimeout,
+		Registry:     opts.Children,
+		OnLine:       l.line,
+		OnOversize:   l.oversize,
 	})
 	if err != nil {
 		return nil, err
@@ -175,6 +177,9 @@ func (l *stdioLeg) answer(body []byte) {
 
 func (l *stdioLeg) send(body []byte) (sent bool, err error) {
 	err = l.proc.Send(wire.OneLine(body))
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		l.Retire() // it does not read: it may end what it is busy with, and gets nothing new
+	}
 	var se *child.SendError
 	return err == nil || errors.As(err, &se) && se.Wrote, err
 }

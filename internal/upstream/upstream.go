@@ -84,6 +84,7 @@ type Options struct {
 	StartTimeout time.Duration
 	ProbeTimeout time.Duration
 	StopGrace    time.Duration // for each rung of ending a child
+	WriteTimeout time.Duration // for a message to a child that does not read; 0 is child.DefaultWriteTimeout
 	Liveness     time.Duration
 	Children     *child.Registry // remembers the processes; nil does not
 	Starting     chan struct{}   // one slot per child that may start at a time; nil makes MaxStarting

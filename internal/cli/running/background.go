@@ -13,6 +13,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/toolcrib/toolcrib/internal/app"
+	"github.com/toolcrib/toolcrib/internal/child"
 	"github.com/toolcrib/toolcrib/internal/crib"
 )
 
@@ -70,7 +71,8 @@ func (p Place) startBackground(ctx context.Context) (app.Running, error) {
 	defer log.Close() //nolint:errcheck // the child has its own
 	// Any port will do: whoever needs this crib reads its address.
 	cmd := exec.Command(program, "serve", "--any-port", "--workspace", p.Config.Workspace, "--data", p.Config.Data, "--listen", p.Config.Listen) //nolint:noctx // it outlives ctx
-	cmd.Env, cmd.Dir = p.Environ, p.Config.Data
+	// It is nobody's child, also where a server of another crib starts it.
+	cmd.Env, cmd.Dir = child.Unmarked(p.Environ), p.Config.Data
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = detached()
 	if err := cmd.Start(); err != nil {
