@@ -1,6 +1,6 @@
 # The same commands as in CI; .ci/run is the whole of it.
 
-.PHONY: build test race vet fuzz docs cross peers ci
+.PHONY: build test race vet fuzz soak docs cross peers ci
 
 build:
 	CGO_ENABLED=0 go build -trimpath -o bin/toolcrib .
@@ -18,6 +18,13 @@ vet:
 # Some thousand inputs for each fuzz target, a few seconds each.
 fuzz:
 	bash scripts/fuzz.sh 20000x
+
+# Many clients on servers that hang, crash, flood and cut. SOAK=1m is a shorter
+# one; SEED repeats one by the number that it printed.
+SOAK ?= 10m
+SEED ?= 0
+soak:
+	go test ./test/soak -run 'TestSoak$$' -v -count=1 -timeout 30m -soak $(SOAK) -seed $(SEED)
 
 # The reference in docs/reference is made from the program.
 docs:

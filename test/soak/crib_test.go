@@ -200,24 +200,13 @@ func (c *cribProcess) logTail() string {
 	return string(b[max(0, len(b)-kept):])
 }
 
-func (c *cribProcess) status() app.Status {
-	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), slower(10*time.Second))
-	defer cancel()
-	st, err := app.Dial(c.data).Status(ctx)
-	if err != nil {
-		c.t.Fatalf("status: %v", err)
-	}
-	return st
-}
-
 // client is a client of one server's endpoint, "" for all of them.
-func (c *cribProcess) client(server string) *mcptest.Client {
+func (c *cribProcess) client(t testing.TB, server string) *mcptest.Client {
 	url := "http://" + c.address + "/v1/mcp"
 	if server != "" {
 		url += "/" + server
 	}
-	cl := mcptest.NewClient(c.t, url)
+	cl := mcptest.NewClient(t, url)
 	cl.Header.Set("Authorization", "Bearer "+c.token)
 	return cl
 }

@@ -52,7 +52,7 @@ func TestOutage(t *testing.T) {
 				road.shut()
 			}
 			c := startCrib(t, map[string]string{"s": httpPage(url, tc.page)})
-			cl := c.client("") // whose initialize waits for no server
+			cl := c.client(t, "") // whose initialize waits for no server
 			if tc.client == wire.Legacy {
 				cl.Initialize("")
 			}
