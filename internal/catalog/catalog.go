@@ -90,6 +90,9 @@ func New(opts Options) *Catalog {
 	if opts.Upstream.Starting == nil {
 		opts.Upstream.Starting = make(chan struct{}, upstream.MaxStarting)
 	}
+	if opts.Upstream.Total == nil {
+		opts.Upstream.Total = new(upstream.Total)
+	}
 	c := &Catalog{opts: opts, subs: make(map[int]func(Change))}
 	c.snapshot.Store(&snapshot{byName: map[string]*Server{}})
 	c.life, c.end = context.WithCancel(context.Background())

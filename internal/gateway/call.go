@@ -140,6 +140,11 @@ func (g *Gateway) resume(req *Request, t *target) error {
 // send sends the request to its server: once, and a second time only after an
 // answer that proves that nothing was executed.
 func (g *Gateway) send(ctx context.Context, req *Request, t *target, sink Sink) (*upstream.Reply, error) {
+	ticket, err := t.server.Up().Admit(ctx, len(req.Message.Body))
+	if err != nil {
+		return nil, err
+	}
+	defer ticket.End()
 	want := g.want(req, t.server)
 	for second := false; ; second = true {
 		leg, err := t.server.Up().Leg(ctx, want)
@@ -155,7 +160,9 @@ func (g *Gateway) send(ctx context.Context, req *Request, t *target, sink Sink) 
 		if err := g.spend(t, second); err != nil {
 			return nil, err
 		}
+		out.Ticket = ticket
 		reply, err := leg.Do(ctx, out, ex)
+		ticket.Report(err)
 		ex.close()
 		if t.state != nil && notExecuted(err) {
 			g.sealer.Restore(*t.state)

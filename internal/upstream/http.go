@@ -419,10 +419,13 @@ func (l *httpLeg) answer(ctx context.Context, c *call, resp *http.Response) (*Re
 		drain(resp) // the answer comes on the stream
 		return l.awaited(ctx, c)
 	}
-	b, err := readAll(resp.Body, resp.ContentLength)
+	b, err := readAll(&holding{from: resp.Body, ticket: c.out.Ticket}, resp.ContentLength)
 	if err != nil {
 		if errors.Is(err, errTooLarge) {
 			return nil, crib.Errorf(crib.TooLarge, "server %s answered more than %d bytes", l.spec.Name, MaxMessage)
+		}
+		if over, ok := errors.AsType[*crib.Error](err); ok {
+			return nil, over
 		}
 		return nil, transportError{err}
 	}

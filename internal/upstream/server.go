@@ -16,6 +16,7 @@ import (
 type Server struct {
 	spec Spec
 	opts *Options
+	gate *gate
 
 	mu     sync.Mutex // guards eras, slots, closed, last
 	eras   []wire.Era // that the server speaks; empty until known
@@ -77,19 +78,30 @@ type State struct {
 	Noise     int      // lines on stdout that were no messages
 	NoiseTail []string // the last of them
 	Legs      int
-	Open      int // requests waiting for an answer
+	Open      int   // requests waiting for an answer
+	Queued    int   // requests waiting for a place
+	Held      int64 // bytes of requests and answers in memory
 }
 
 // New makes a Server. Nothing is connected yet.
 func New(spec Spec, opts Options) *Server {
 	opts = opts.withDefaults()
 	s := &Server{spec: spec, opts: &opts, slots: make(map[slotKey]*slot), deaths: make(map[slotKey]int), last: State{Phase: Idle}}
+	s.gate = newGate(spec.Name, opts.Total)
 	s.eras = slices.Clone(spec.Eras)
 	if spec.Era != "" {
 		s.eras = []wire.Era{spec.Era}
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	return s
+}
+
+// Admit lets in a request of size bytes, or tells why the server takes none
+// now: Busy where it would be over a limit, Unavailable where the server failed
+// too often to be asked again at once. Nothing was sent then. The ticket must be
+// ended.
+func (s *Server) Admit(ctx context.Context, size int) (*Ticket, error) {
+	return s.gate.admit(ctx, size)
 }
 
 // Name returns the server's name.
@@ -514,6 +526,10 @@ func (s *Server) State() State {
 	defer s.mu.Unlock()
 	st := s.last
 	st.Eras = slices.Clone(s.eras)
+	st.Queued, st.Held = int(s.gate.queued.Load()), s.gate.held.Load()
+	if why := s.gate.shut(time.Now()); why != "" {
+		st.Phase, st.Error = Failed, why
+	}
 	for _, sl := range s.slots {
 		if sl.leg == nil {
 			continue

@@ -116,6 +116,9 @@ func (l *stdioLeg) line(b []byte) {
 	}
 	if m.Kind == wire.ResponseKind {
 		if c := l.open.get(m.ID.In(b)); c != nil {
+			if over := c.out.Ticket.Hold(len(b)); over != nil {
+				c.finish(result{err: over})
+			}
 			c.finish(result{m: m})
 		}
 		return

@@ -57,8 +57,12 @@ type position struct {
 // stream that belongs to no request. It returns nothing at the end of the
 // stream.
 func (l *httpLeg) readStream(c *call, body io.Reader, pos *position) (*Reply, error) {
-	events := wire.NewEventReader(body, MaxMessage)
-	for {
+	held := holding{from: body}
+	if c != nil {
+		held.ticket = c.out.Ticket
+	}
+	events := wire.NewEventReader(&held, MaxMessage)
+	for ; ; held.drop() {
 		ev, err := events.Next()
 		if over := (*wire.EventTooLargeError)(nil); errors.As(err, &over) {
 			err := crib.Errorf(crib.TooLarge, "server %s sent an event of more than %d bytes", l.spec.Name, MaxMessage)
@@ -69,6 +73,9 @@ func (l *httpLeg) readStream(c *call, body io.Reader, pos *position) (*Reply, er
 				meant.finish(result{err: err})
 			}
 			continue
+		}
+		if over, ok := errors.AsType[*crib.Error](err); ok {
+			return nil, over
 		}
 		if err != nil {
 			return nil, nil

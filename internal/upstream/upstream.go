@@ -88,6 +88,7 @@ type Options struct {
 	Liveness     time.Duration
 	Children     *child.Registry // remembers the processes; nil does not
 	Starting     chan struct{}   // one slot per child that may start at a time; nil makes MaxStarting
+	Total        *Total          // what all servers have open together; nil makes one
 }
 
 func (o Options) withDefaults() Options {
@@ -105,6 +106,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Liveness == 0 {
 		o.Liveness = Liveness
+	}
+	if o.Total == nil {
+		o.Total = new(Total)
 	}
 	if o.Starting == nil {
 		o.Starting = make(chan struct{}, MaxStarting)
@@ -159,6 +163,8 @@ type Outgoing struct {
 	Timeout time.Duration
 	// Forever lifts the limits of time: the request is a stream.
 	Forever bool
+	// Ticket counts the bytes of the answer; nil counts nothing.
+	Ticket *Ticket
 }
 
 // body returns the message to send with id as its id and progress token.
