@@ -124,10 +124,11 @@ func (t *Ticket) Hold(n int) *crib.Error {
 		return nil
 	}
 	t.held.Add(int64(n))
-	if t.g.held.Add(int64(n)) > MaxHeld {
+	mine, all := t.g.held.Add(int64(n)), t.g.total.held.Add(int64(n))
+	if mine > MaxHeld {
 		return crib.Errorf(crib.TooLarge, "what server %s is asked and answers at this moment is more than %d bytes", t.g.name, MaxHeld)
 	}
-	if t.g.total.held.Add(int64(n)) > MaxHeldTotal {
+	if all > MaxHeldTotal {
 		return crib.Errorf(crib.TooLarge, "what all servers are asked and answer at this moment is more than %d bytes", MaxHeldTotal)
 	}
 	return nil

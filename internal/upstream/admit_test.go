@@ -1,0 +1,276 @@
+package upstream
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toolcrib/toolcrib/internal/crib"
+)
+
+func admitted(t *testing.T, g *gate, size int) *Ticket {
+	t.Helper()
+	ticket, err := g.admit(t.Context(), size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ticket
+}
+
+func refusedWith(t *testing.T, g *gate, size int, code crib.Code, text string) {
+	t.Helper()
+	ticket, err := g.admit(t.Context(), size)
+	if err == nil {
+		ticket.End()
+		t.Fatalf("let in; want %s", code)
+	}
+	if crib.CodeOf(err) != code || !strings.Contains(err.Error(), text) {
+		t.Fatalf("refused with %s: %v; want %s: %s", crib.CodeOf(err), err, code, text)
+	}
+}
+
+// empty shows that nothing is counted that is not there any more.
+func empty(t *testing.T, g *gate) {
+	t.Helper()
+	if open, held := g.total.open.Load(), g.total.held.Load(); open != 0 || held != 0 || g.held.Load() != 0 || g.queued.Load() != 0 {
+		t.Errorf("left: %d open, %d bytes in total, %d of the server, %d waiting", open, held, g.held.Load(), g.queued.Load())
+	}
+	if !g.places.TryAcquire(MaxOpen) {
+		t.Error("a place was not given back")
+	} else {
+		g.places.Release(MaxOpen)
+	}
+}
+
+// Who finds no place waits in order, and not for ever; nobody else is kept.
+func TestPlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		total := new(Total)
+		g, other := newGate("one", total), newGate("other", total)
+		var in []*Ticket
+		for range MaxOpen {
+			in = append(in, admitted(t, g, 1))
+		}
+		admitted(t, other, 1).End()
+
+		began := time.Now()
+		refusedWith(t, g, 1, crib.Busy, "none ended within 10s")
+		if took := time.Since(began); took != QueueTime {
+			t.Errorf("waited %s", took)
+		}
+
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan error)
+		go func() {
+			_, err := g.admit(ctx, 1)
+			gone <- err
+		}()
+		synctest.Wait()
+		cancel()
+		if err := <-gone; crib.CodeOf(err) != crib.Cancelled {
+			t.Errorf("cancelled while it waited: %v", err)
+		}
+
+		order := make(chan int, MaxQueued)
+		for i := range MaxQueued {
+			go func() {
+				ticket, err := g.admit(t.Context(), 1)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				order <- i
+				ticket.End()
+			}()
+			synctest.Wait()
+		}
+		refusedWith(t, g, 1, crib.Busy, "256 wait")
+		in[0].End()
+		for want := range MaxQueued {
+			if got := <-order; got != want {
+				t.Fatalf("%d came before %d", got, want)
+			}
+		}
+		for _, ticket := range in[1:] {
+			ticket.End()
+		}
+		synctest.Wait()
+		empty(t, g)
+	})
+}
+
+// All servers together have a limit too, and what waits counts.
+func TestTotals(t *testing.T) {
+	total := new(Total)
+	var in []*Ticket
+	for i := range MaxOpenTotal {
+		in = append(in, admitted(t, gateOf(total, in, i), 1))
+	}
+	refusedWith(t, newGate("another", total), 1, crib.Busy, "1024 requests open at its servers")
+	in[0].End()
+	admitted(t, newGate("another", total), 1).End()
+	for _, ticket := range in[1:] {
+		ticket.End()
+	}
+
+	big := MaxHeld - 1
+	for range MaxHeldTotal / MaxHeld {
+		in = append(in, admitted(t, newGate("big", total), big))
+	}
+	refusedWith(t, newGate("another", total), MaxHeld/2, crib.Busy, "all servers")
+	for _, ticket := range in[MaxOpenTotal:] {
+		ticket.End()
+	}
+	empty(t, newGate("", total))
+}
+
+// gateOf is the gate of the server that request i goes to: MaxOpen at each.
+func gateOf(total *Total, in []*Ticket, i int) *gate {
+	if i%MaxOpen == 0 {
+		return newGate("many", total)
+	}
+	return in[i-1].g
+}
+
+func TestMemory(t *testing.T) {
+	g := newGate("one", new(Total))
+	first := admitted(t, g, MaxHeld/2)
+	refusedWith(t, g, MaxHeld/2+1, crib.Busy, "67108864 bytes; nothing was sent")
+	second := admitted(t, g, MaxHeld/4)
+	if over := second.Hold(MaxHeld / 4); over != nil {
+		t.Error("refused within the limit:", over)
+	}
+	over := second.Hold(1)
+	if over == nil || over.Code != crib.TooLarge {
+		t.Errorf("over the limit: %v", over)
+	}
+	second.End()
+	first.End()
+	empty(t, g)
+	if over := (*Ticket)(nil).Hold(MaxHeld * 2); over != nil {
+		t.Error("nobody's bytes are counted:", over)
+	}
+}
+
+var (
+	late   = crib.Errorf(crib.Timeout, "late")
+	broken = crib.Errorf(crib.Unknown, "broken")
+	away   = &refusedError{crib.Errorf(crib.Unavailable, "refused")}
+)
+
+// A server that fails one after the other is left alone for as long as the
+// last failure took, then tried with one request.
+func TestBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate("one", new(Total))
+		ask := func(took time.Duration, err error) {
+			t.Helper()
+			ticket := admitted(t, g, 1)
+			time.Sleep(took)
+			ticket.Report(err)
+			ticket.End()
+		}
+		for range tripAfter - 1 {
+			ask(time.Minute, late)
+		}
+		ask(time.Second, nil) // it lives
+		for range tripAfter {
+			ask(5*time.Second, late)
+		}
+		refusedWith(t, g, 1, crib.Unavailable, "failed 5 times in a row and is tried again in 5s; the last time it did not answer in time")
+		if g.shut(time.Now()) == "" {
+			t.Error("nobody is told that it is left alone")
+		}
+		time.Sleep(5*time.Second - 1)
+		refusedWith(t, g, 1, crib.Unavailable, "tried again in 1s")
+		time.Sleep(1)
+
+		trial := admitted(t, g, 1)
+		refusedWith(t, g, 1, crib.Unavailable, "is being tried again")
+		time.Sleep(time.Hour)
+		trial.Report(late)
+		trial.End()
+		refusedWith(t, g, 1, crib.Unavailable, "failed 6 times in a row and is tried again in 30s")
+		time.Sleep(maxPause)
+		ask(time.Millisecond, broken)
+		time.Sleep(minPause)
+		ask(time.Second, nil)
+		for range 2 * MaxOpen {
+			ask(0, nil)
+		}
+		if why := g.shut(time.Now()); why != "" {
+			t.Error("still shut:", why)
+		}
+		empty(t, g)
+	})
+}
+
+// A trial that comes to nothing leaves the way open for the next one.
+func TestATrialThatEndsWithoutVerdict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate("one", new(Total))
+		for range tripAfter {
+			ticket := admitted(t, g, 1)
+			ticket.Report(broken)
+			ticket.End()
+			time.Sleep(1)
+		}
+		time.Sleep(minPause)
+		refusedWith(t, g, MaxHeld+1, crib.Busy, "bytes") // let in as the trial, and refused for its size
+		trial := admitted(t, g, 1)                       // no leg was to be had: nothing to report
+		trial.End()
+		trial = admitted(t, g, 1)
+		trial.Report(crib.Errorf(crib.Cancelled, "the client left"))
+		trial.End()
+		trial = admitted(t, g, 1)
+		trial.Report(nil)
+		trial.End()
+		admitted(t, g, 1).End()
+		admitted(t, g, 1).End()
+		empty(t, g)
+	})
+}
+
+// One event that ends many requests is one failure, and a server that is away
+// or a client that leaves is none.
+func TestWhatIsNoFailure(t *testing.T) {
+	for name, err := range map[string]error{
+		"a refused connection":  away,
+		"a client that left":    crib.Errorf(crib.Cancelled, "cancelled"),
+		"a limit of the crib":   crib.Errorf(crib.TooLarge, "too large"),
+		"a refused credential":  crib.Errorf(crib.Unauthorized, "401"),
+		"an answer":             nil,
+		"a fault of the crib's": context.Canceled,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newGate("one", new(Total))
+			for range 3 * tripAfter {
+				ticket := admitted(t, g, 1)
+				time.Sleep(time.Second)
+				ticket.Report(err)
+				ticket.End()
+			}
+			if g.failures != 0 {
+				t.Errorf("%s: counted %d times", name, g.failures)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate("one", new(Total))
+		var open []*Ticket
+		for range MaxOpen {
+			open = append(open, admitted(t, g, 1))
+		}
+		time.Sleep(time.Second)
+		for _, ticket := range open {
+			ticket.Report(broken)
+			ticket.End()
+			time.Sleep(time.Millisecond)
+		}
+		if g.failures != 1 {
+			t.Errorf("one crash counts %d times", g.failures)
+		}
+	})
+}
