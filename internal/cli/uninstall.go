@@ -24,7 +24,7 @@ import (
 // folder. What else is there is somebody else's and stays.
 var dataFiles = []string{
 	workspace.BackupFolder, workspace.MadeFile, running.StartLockFile, running.BackgroundLog,
-	"lists", "tokens.json", "sealing.key", "local.token", "write.lock", "serve.lock", "serving.json", "operator.sock",
+	"lists", "children", "tokens.json", "sealing.key", "local.token", "write.lock", "serve.lock", "serving.json", "operator.sock",
 }
 
 // tempSuffix ends the names, beginning with a dot, of files that a process was
