@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/auth"
@@ -38,6 +39,8 @@ type Door struct {
 	log       *slog.Logger
 	keepAlive time.Duration
 	open      sync.WaitGroup // requests, some of which go on without their clients
+	requests  atomic.Int64   // open, streams included
+	bodies    atomic.Int64   // bytes of their bodies
 }
 
 // New makes a Door. Host and Origin are checked before it.
@@ -99,8 +102,39 @@ func (d *Door) identified(next func(http.ResponseWriter, *http.Request, crib.Pri
 			auth.Challenge(w, err)
 			return
 		}
+		leave, ok := d.enter(r)
+		defer leave()
+		if !ok {
+			w.Header().Set("Retry-After", "1")
+			web.WriteRPCError(w, http.StatusServiceUnavailable, wire.CodeInternal, "the crib has as much open as it takes; nothing was done, try again in a moment")
+			return
+		}
 		next(w, r, p)
 	})
+}
+
+// Limits of what clients have open at the door, all together. A request over
+// one is answered with 503 and Retry-After, before anything of it is read.
+const (
+	MaxRequests = 4096      // requests and streams
+	MaxBodies   = 256 << 20 // bytes of the bodies of open requests; one of unknown length counts as the greatest
+)
+
+// enter counts a request in; leave must be called when it has ended.
+func (d *Door) enter(r *http.Request) (leave func(), ok bool) {
+	size := r.ContentLength
+	switch {
+	case size < 0:
+		size = web.MaxBody
+	case size > web.MaxBody:
+		size = 0 // it is refused unread
+	}
+	leave = func() {
+		d.requests.Add(-1)
+		d.bodies.Add(-size)
+	}
+	requests, bodies := d.requests.Add(1), d.bodies.Add(size)
+	return leave, requests <= MaxRequests && bodies <= MaxBodies
 }
 
 func (d *Door) mcp(w http.ResponseWriter, r *http.Request, p crib.Principal) {
