@@ -6,11 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
-	"net/http/httptrace"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,15 +22,10 @@ import (
 // httpLeg is a leg over Streamable HTTP. A modern one is stateless; a legacy
 // one has a session and a stream of its own for what belongs to no request.
 type httpLeg struct {
-	spec    *Spec
-	opts    *Options
-	url     *url.URL
-	creds   http.Header
-	rt      *http.Transport
-	agent   []string                   // User-Agent
-	blank   http.Request               // what every POST starts from
-	careful bool                       // net/http could replay a body; see mayReplay
-	hello   atomic.Pointer[wire.Hello] // replaced when a lost session is renewed
+	spec  *Spec
+	opts  *Options
+	way   *carrier
+	hello atomic.Pointer[wire.Hello] // replaced when a lost session is renewed
 
 	open     inflight
 	session  atomic.Pointer[string] // legacy; nil where the server gave none
@@ -49,23 +43,12 @@ type httpLeg struct {
 var errIdle = errors.New("no answer in time")
 
 func newHTTPLeg(spec *Spec, opts *Options, creds http.Header) (*httpLeg, error) {
-	u, err := url.Parse(spec.URL)
-	if err != nil || u.Host == "" {
-		return nil, crib.Errorf(crib.Invalid, "server %s: its URL cannot be read", spec.Name)
+	way, err := newCarrier(spec, opts, creds)
+	if err != nil {
+		return nil, err
 	}
-	l := &httpLeg{spec: spec, opts: opts, url: u, creds: creds, renewing: make(chan struct{}, 1),
-		agent: []string{"toolcrib/" + opts.Version}, careful: mayReplay(u, creds), blank: http.Request{Method: http.MethodPost, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}}
+	l := &httpLeg{spec: spec, opts: opts, way: way, renewing: make(chan struct{}, 1)}
 	l.life, l.end = context.WithCancel(context.Background())
-	// A pool of its own: no server can use up the connections of another.
-	l.rt = &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
-		TLSHandshakeTimeout: dialTimeout,
-		MaxIdleConnsPerHost: 64,
-		IdleConnTimeout:     90 * time.Second,
-		ForceAttemptHTTP2:   true,
-		DisableCompression:  true, // bytes go through as they come
-	}
 	return l, nil
 }
 
@@ -87,18 +70,18 @@ func (l *httpLeg) Close() {
 		}
 	})
 	l.work.wait()
-	l.rt.CloseIdleConnections()
+	l.way.rt.CloseIdleConnections()
 }
 
 func (l *httpLeg) deleteSession() {
 	ctx, cancel := context.WithTimeout(context.Background(), cancelTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, l.url.String(), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, l.way.url.String(), nil)
 	if err != nil {
 		return
 	}
-	l.setHeaders(req, nil)
-	if resp, err := l.rt.RoundTrip(req); err == nil {
+	req.Header = l.headers(nil)
+	if resp, err := l.way.rt.RoundTrip(req); err == nil {
 		drain(resp)
 	}
 }
@@ -125,7 +108,7 @@ func (l *httpLeg) Do(ctx context.Context, out *Outgoing, lis Listener) (*Reply, 
 	if err != nil && ctx.Err() == nil && (out.Read || !sent) && isTransport(err) {
 		// Sending a read again harms nobody, and what was never written was
 		// never executed. The connection may have been a dead one of the pool.
-		l.rt.CloseIdleConnections()
+		l.way.rt.CloseIdleConnections()
 		reply, sent, err = l.attempt(ctx, c, body)
 	}
 	if err == nil {
@@ -233,13 +216,13 @@ func cancelledBody(id int64) []byte {
 // attempt sends body, once more after each answer that proves that it was not
 // executed: a session that the server does not know, and a redirect of a read.
 func (l *httpLeg) attempt(ctx context.Context, c *call, body []byte) (*Reply, bool, error) {
-	target := l.url
+	target := l.way.url
 	for second := false; ; second = true {
 		session := l.session.Load()
 		if c.out.Method == "initialize" {
 			session = nil // it carries none
 		}
-		resp, sent, err := l.post(ctx, target, body, c.out)
+		resp, sent, err := l.way.post(ctx, target, l.headers(c.out), body)
 		if err != nil {
 			return nil, sent, err
 		}
@@ -254,8 +237,8 @@ func (l *httpLeg) attempt(ctx context.Context, c *call, body []byte) (*Reply, bo
 			}
 			continue
 		case (resp.StatusCode == 307 || resp.StatusCode == 308) && c.out.Read && !second:
-			next, err := l.url.Parse(resp.Header.Get("Location"))
-			if err == nil && next.Scheme == l.url.Scheme && next.Host == l.url.Host {
+			next, err := l.way.url.Parse(resp.Header.Get("Location"))
+			if err == nil && next.Scheme == l.way.url.Scheme && next.Host == l.way.url.Host {
 				drain(resp)
 				target = next
 				continue
@@ -286,78 +269,6 @@ func (l *httpLeg) isSessionLoss(c *call, resp *http.Response) bool {
 	return e.Code >= -32099 && e.Code <= -32000 && e.Code != wire.CodeResourceNotFound && strings.Contains(strings.ToLower(e.Message), "session")
 }
 
-// posted is one request on its way: a body that is written at most once.
-type posted struct {
-	body  []byte
-	begun atomic.Bool // something may have been written
-	trace httptrace.ClientTrace
-}
-
-// again returns the body. net/http asks for it a second time only when not one
-// byte of the request was written.
-func (p *posted) again() (io.ReadCloser, error) {
-	return io.NopCloser(bytes.NewReader(p.body)), nil // a kind that is written together with the headers
-}
-
-// onceMore is again where net/http could have written something: whatever the
-// headers say, a request is written once.
-func (p *posted) onceMore() (io.ReadCloser, error) {
-	if p.begun.Load() {
-		return nil, errors.New("a request is written at most once")
-	}
-	return carefulBody{bytes.NewReader(p.body), &p.begun}, nil
-}
-
-// carefulBody notes that it was read.
-type carefulBody struct {
-	r     *bytes.Reader
-	begun *atomic.Bool
-}
-
-func (b carefulBody) Read(p []byte) (int, error) {
-	b.begun.Store(true)
-	return b.r.Read(p)
-}
-
-func (b carefulBody) Close() error { return nil }
-
-// post sends body and returns the response head. sent reports whether any of
-// it may have been written.
-func (l *httpLeg) post(ctx context.Context, target *url.URL, body []byte, out *Outgoing) (resp *http.Response, sent bool, err error) {
-	p := &posted{body: body}
-	again := p.again
-	if l.careful {
-		again = p.onceMore
-	} else {
-		p.trace.GotConn = func(httptrace.GotConnInfo) { p.begun.Store(true) }
-		ctx = httptrace.WithClientTrace(ctx, &p.trace)
-	}
-	req := l.blank.WithContext(ctx)
-	req.URL, req.Host = target, target.Host
-	req.Header = make(http.Header, usualHeaders+len(l.creds))
-	req.ContentLength, req.GetBody = int64(len(body)), again
-	req.Body, _ = again() // nothing was begun
-	l.setHeaders(req, out)
-	if resp, err = l.rt.RoundTrip(req); err != nil {
-		return nil, p.begun.Load() && !isDial(err), transportError{err}
-	}
-	return resp, true, nil
-}
-
-// mayReplay reports whether net/http could write a body a second time by
-// itself: it takes some headers for a promise that this is harmless, and
-// HTTP/2 has rules of its own.
-func mayReplay(u *url.URL, h http.Header) bool {
-	return u.Scheme != "http" || h["Idempotency-Key"] != nil || h["X-Idempotency-Key"] != nil
-}
-
-// isDial reports whether an error proves that there was no connection to
-// write to.
-func isDial(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
-}
-
 // Headers that every request carries, of which there are usualHeaders.
 const usualHeaders = 6
 
@@ -366,16 +277,14 @@ var (
 	takesBoth = []string{"application/json, text/event-stream"}
 )
 
-// setHeaders sets what every request carries. Credentials come last: nothing
-// that a client sent can take their place.
-func (l *httpLeg) setHeaders(req *http.Request, out *Outgoing) {
-	h := req.Header
+// headers are what a request carries; out is nil where it is no message.
+// Credentials come last: nothing that a client sent can take their place.
+func (l *httpLeg) headers(out *Outgoing) http.Header {
+	h := make(http.Header, usualHeaders+len(l.way.creds))
 	if out != nil {
-		for k, v := range out.Header {
-			h[k] = v
-		}
+		maps.Copy(h, out.Header)
 	}
-	h["Content-Type"], h["Accept"], h["User-Agent"] = sendsJSON, takesBoth, l.agent
+	h["Content-Type"], h["Accept"], h["User-Agent"] = sendsJSON, takesBoth, l.way.agent
 	switch {
 	case l.Hello().Era == wire.Modern:
 		h[wire.HeaderProtocolVersion] = []string{l.Hello().Version}
@@ -384,9 +293,7 @@ func (l *httpLeg) setHeaders(req *http.Request, out *Outgoing) {
 			if out.HasName {
 				h[wire.HeaderName] = []string{wire.EncodeHeader(out.Name)}
 			}
-			for k, v := range out.Params {
-				h[k] = v
-			}
+			maps.Copy(h, out.Params)
 		}
 	case out == nil || out.Method != "initialize":
 		h[wire.HeaderProtocolVersion] = []string{l.Hello().Version}
@@ -394,9 +301,8 @@ func (l *httpLeg) setHeaders(req *http.Request, out *Outgoing) {
 			h[wire.HeaderSession] = []string{*id}
 		}
 	}
-	for k, v := range l.creds {
-		h[k] = v
-	}
+	maps.Copy(h, l.way.creds)
+	return h
 }
 
 // answer reads a response to the request c.
@@ -515,7 +421,7 @@ func (l *httpLeg) Notify(ctx context.Context, body []byte) error {
 			out.Method = m.Method
 		}
 	}
-	resp, _, err := l.post(ctx, l.url, body, out)
+	resp, _, err := l.way.post(ctx, l.way.url, l.headers(out), body)
 	if err != nil {
 		return unavailable(l.spec.Name, "cannot be reached: %s", l.opts.Redact(dialText(err)))
 	}

@@ -130,17 +130,17 @@ var errNoStream = errors.New("the server offers no stream")
 
 // get opens a stream by GET, from behind the event id if that is not empty.
 func (l *httpLeg) get(ctx context.Context, id string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, l.url.String(), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, l.way.url.String(), nil)
 	if err != nil {
 		return nil, err
 	}
-	l.setHeaders(req, nil)
+	req.Header = l.headers(nil)
 	req.Header["Accept"] = []string{"text/event-stream"}
 	delete(req.Header, "Content-Type")
 	if id != "" {
 		req.Header[wire.HeaderLastEventID] = []string{id}
 	}
-	resp, err := l.rt.RoundTrip(req)
+	resp, err := l.way.rt.RoundTrip(req)
 	if err != nil {
 		return nil, transportError{err}
 	}

@@ -1,0 +1,117 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolcrib/toolcrib/internal/crib"
+)
+
+// carrier brings requests to an HTTP server, each at most once.
+type carrier struct {
+	url     *url.URL
+	creds   http.Header // of each request
+	agent   []string    // User-Agent
+	rt      *http.Transport
+	blank   http.Request // what every POST starts from
+	careful bool         // net/http could replay a body; see mayReplay
+}
+
+func newCarrier(spec *Spec, opts *Options, creds http.Header) (*carrier, error) {
+	u, err := url.Parse(spec.URL)
+	if err != nil || u.Host == "" {
+		return nil, crib.Errorf(crib.Invalid, "server %s: its URL cannot be read", spec.Name)
+	}
+	return &carrier{
+		url: u, creds: creds, agent: []string{"toolcrib/" + opts.Version}, careful: mayReplay(u, creds),
+		blank: http.Request{Method: http.MethodPost, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1},
+		// A pool of its own: no server can use up the connections of another.
+		rt: &http.Transport{
+			Proxy:               http.ProxyFromEnvironment,
+			DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
+			TLSHandshakeTimeout: dialTimeout,
+			MaxIdleConnsPerHost: MaxOpen,
+			IdleConnTimeout:     90 * time.Second,
+			ForceAttemptHTTP2:   true,
+			DisableCompression:  true, // bytes go through as they come
+		},
+	}, nil
+}
+
+// posted is one request on its way: a body that is written at most once.
+type posted struct {
+	body  []byte
+	begun atomic.Bool // something may have been written
+	trace httptrace.ClientTrace
+}
+
+// again returns the body. net/http asks for it a second time only when not one
+// byte of the request was written.
+func (p *posted) again() (io.ReadCloser, error) {
+	return io.NopCloser(bytes.NewReader(p.body)), nil // a kind that is written together with the headers
+}
+
+// onceMore is again where net/http could have written something: whatever the
+// headers say, a request is written once.
+func (p *posted) onceMore() (io.ReadCloser, error) {
+	if p.begun.Load() {
+		return nil, errors.New("a request is written at most once")
+	}
+	return carefulBody{bytes.NewReader(p.body), &p.begun}, nil
+}
+
+// carefulBody notes that it was read.
+type carefulBody struct {
+	r     *bytes.Reader
+	begun *atomic.Bool
+}
+
+func (b carefulBody) Read(p []byte) (int, error) {
+	b.begun.Store(true)
+	return b.r.Read(p)
+}
+
+func (b carefulBody) Close() error { return nil }
+
+// mayReplay reports whether net/http could write a body a second time by
+// itself: it takes some headers for a promise that this is harmless, and
+// HTTP/2 has rules of its own.
+func mayReplay(u *url.URL, h http.Header) bool {
+	return u.Scheme != "http" || h["Idempotency-Key"] != nil || h["X-Idempotency-Key"] != nil
+}
+
+// isDial reports whether an error proves that there was no connection to
+// write to.
+func isDial(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// post sends body and returns the response head. sent reports whether any of
+// it may have been written.
+func (c *carrier) post(ctx context.Context, target *url.URL, h http.Header, body []byte) (resp *http.Response, sent bool, err error) {
+	p := &posted{body: body}
+	again := p.again
+	if c.careful {
+		again = p.onceMore
+	} else {
+		p.trace.GotConn = func(httptrace.GotConnInfo) { p.begun.Store(true) }
+		ctx = httptrace.WithClientTrace(ctx, &p.trace)
+	}
+	req := c.blank.WithContext(ctx)
+	req.URL, req.Host, req.Header = target, target.Host, h
+	req.ContentLength, req.GetBody = int64(len(body)), again
+	req.Body, _ = again() // nothing was begun
+	if resp, err = c.rt.RoundTrip(req); err != nil {
+		return nil, p.begun.Load() && !isDial(err), transportError{err}
+	}
+	return resp, true, nil
+}
