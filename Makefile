@@ -1,6 +1,6 @@
 # The same commands as in CI; .ci/run is the whole of it.
 
-.PHONY: build test race vet fuzz soak docs cross peers ci
+.PHONY: bench build test race vet fuzz soak docs cross peers ci
 
 build:
 	CGO_ENABLED=0 go build -trimpath -o bin/toolcrib .
@@ -25,6 +25,10 @@ SOAK ?= 10m
 SEED ?= 0
 soak:
 	go test ./test/soak -run 'TestSoak$$' -v -count=1 -timeout 30m -soak $(SOAK) -seed $(SEED)
+
+# What a call costs, beside a bare reverse proxy; see docs/bench.md.
+bench:
+	go run ./test/bench
 
 # The reference in docs/reference is made from the program.
 docs:

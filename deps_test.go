@@ -66,6 +66,7 @@ var imports = map[string][]string{
 	"mcptest": {"wire"},
 
 	// Tests that use the crib from outside, by its commands.
+	"test/bench": {"cli"}, // the program itself, with its figures beside it
 	"test/peers": {},
 
 	// Tests of how the crib holds.
