@@ -17,7 +17,8 @@ const (
 	completed   verdict = "completed"    // it was executed once
 	notExecuted verdict = "not executed" // and never will be
 	uncertain   verdict = "uncertain"    // it was executed once or never, and the answer says so
-	left        verdict = "left"         // the client did not wait for the answer
+	left        verdict = "left"         // the client did not want to wait for the answer
+	gaveUp      verdict = "gave up"      // the client waited as long as it could
 	wrong       verdict = "wrong"        // no answer that anybody could rely on
 )
 
