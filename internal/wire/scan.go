@@ -210,14 +210,12 @@ func (s *scanner) value() (Span, error) {
 // names are the known members of an object.
 type names struct {
 	list   []string
-	index  map[string]int
 	folded map[string]int // by the name in lower case
 }
 
 func newNames(list ...string) *names {
-	n := &names{list: list, index: make(map[string]int, len(list)), folded: make(map[string]int, len(list))}
+	n := &names{list: list, folded: make(map[string]int, len(list))}
 	for i, name := range list {
-		n.index[name] = i
 		n.folded[strings.ToLower(name)] = i
 	}
 	return n
@@ -230,8 +228,10 @@ func (n *names) find(raw []byte, strict bool) (int, error) {
 	if bytes.IndexByte(key, '\\') >= 0 {
 		key, _ = jsontext.AppendUnquote(nil, raw)
 	}
-	if i, ok := n.index[string(key)]; ok {
-		return i, nil
+	for i, name := range n.list {
+		if string(key) == name {
+			return i, nil
+		}
 	}
 	if !strict {
 		return -1, nil
@@ -341,6 +341,13 @@ func (s Span) Text(b []byte) (string, bool) {
 }
 
 func scan(b []byte, strict bool) (Message, error) {
+	if m, ok := quickScan(b, strict); ok {
+		return m, nil
+	}
+	return fullScan(b, strict)
+}
+
+func fullScan(b []byte, strict bool) (Message, error) {
 	m := Message{Body: b}
 	trimmed := bytes.TrimLeft(b, " \t\r\n")
 	if len(trimmed) == 0 {
