@@ -2,23 +2,25 @@ package mcphttp
 
 import (
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/gateway"
 	"github.com/toolcrib/toolcrib/internal/web"
+	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
 // exchange is the answer to one POST: a JSON body as long as nothing precedes
 // the answer, an event stream from the moment that something does, or that the
 // request has been quiet for a while.
 type exchange struct {
-	w         http.ResponseWriter
-	r         *http.Request
-	keepAlive time.Duration
-	open      func() *stream // makes the stream; of the session for a legacy client
-	prime     bool           // the client can take a stream up again
-	fault     func(p any) gateway.Answer
+	door  *Door
+	req   *gateway.Request
+	w     http.ResponseWriter
+	r     *http.Request
+	open  func() *stream // makes the stream; of the session for a legacy client
+	prime bool           // the client can take a stream up again
 
 	mu       sync.Mutex // guards stream, answered
 	stream   *stream
@@ -43,7 +45,7 @@ func (x *exchange) streaming() *stream {
 		taken, _ := s.attach(onward)
 		x.carrying.Go(func() {
 			commit(x.w)
-			if !s.carry(x.w, taken, x.r.Context().Done(), x.keepAlive, x.prime) {
+			if !s.carry(x.w, taken, x.r.Context().Done(), x.door.keepAlive, x.prime) {
 				// The client does not take the stream: its connection is closed
 				// at once, whatever becomes of the request.
 				web.Cut(x.r)
@@ -53,11 +55,13 @@ func (x *exchange) streaming() *stream {
 	return x.stream
 }
 
-// run answers with what handle returns. A client that was cut off may take up
+// run handles the request and answers it. A client that was cut off may take up
 // the stream with the answer on another connection, if it is a legacy one.
-func (x *exchange) run(handle func() gateway.Answer) {
-	quiet := time.AfterFunc(x.keepAlive, func() { x.streaming() })
-	answer := x.safely(handle)
+func (x *exchange) run() {
+	x.door.open.Add(1)
+	defer x.door.open.Done()
+	quiet := time.AfterFunc(x.door.keepAlive, func() { x.streaming() })
+	answer := x.handle()
 	quiet.Stop()
 	x.mu.Lock()
 	x.answered = true
@@ -71,15 +75,18 @@ func (x *exchange) run(handle func() gateway.Answer) {
 	x.carrying.Wait()
 }
 
-// safely turns a panic of handle into an answer: whoever carries the stream
-// must be told of its end.
-func (x *exchange) safely(handle func() gateway.Answer) (answer gateway.Answer) {
+// handle turns a panic into an answer: whoever carries the stream must be told
+// of its end.
+func (x *exchange) handle() (answer gateway.Answer) {
 	defer func() {
 		if p := recover(); p != nil {
-			answer = x.fault(p)
+			m := x.req.Message
+			x.door.log.Error("a request met a fault", "method", m.Method, "panic", p, "stack", string(debug.Stack()))
+			answer = gateway.Answer{Status: http.StatusInternalServerError,
+				Body: wire.ErrorBody(m.ID.In(m.Body), wire.CodeInternal, "the crib met an internal fault; its log says which", nil)}
 		}
 	}()
-	return handle()
+	return x.door.gw.Handle(x.r.Context(), x.req, x)
 }
 
 var asJSON = []string{"application/json"}

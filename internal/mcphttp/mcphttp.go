@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -217,7 +216,7 @@ func (d *Door) modern(w http.ResponseWriter, r *http.Request, req *gateway.Reque
 		writeAnswer(w, *refused)
 		return
 	}
-	d.handle(req, &exchange{w: w, r: r, open: newModernStream})
+	(&exchange{door: d, req: req, w: w, r: r, open: newModernStream}).run()
 }
 
 // checkModern checks what every modern request must carry (2026-07-28,
@@ -273,21 +272,8 @@ func (d *Door) legacy(w http.ResponseWriter, r *http.Request, req *gateway.Reque
 	default:
 		// Only the newest legacy revision tells clients to expect an event without
 		// data; older ones take it for a message.
-		d.handle(req, &exchange{w: w, r: r, open: s.Outlet().(*hub).open, prime: s.Version >= wire.Version20251125})
+		(&exchange{door: d, req: req, w: w, r: r, open: s.Outlet().(*hub).open, prime: s.Version >= wire.Version20251125}).run()
 	}
-}
-
-// handle answers a request that may take its time.
-func (d *Door) handle(req *gateway.Request, x *exchange) {
-	d.open.Add(1)
-	defer d.open.Done()
-	x.keepAlive = d.keepAlive
-	x.fault = func(p any) gateway.Answer {
-		d.log.Error("a request met a fault", "method", req.Message.Method, "panic", p, "stack", string(debug.Stack()))
-		return gateway.Answer{Status: http.StatusInternalServerError,
-			Body: wire.ErrorBody(req.Message.ID.In(req.Message.Body), wire.CodeInternal, "the crib met an internal fault; its log says which", nil)}
-	}
-	x.run(func() gateway.Answer { return d.gw.Handle(x.r.Context(), req, x) })
 }
 
 func (d *Door) initialize(w http.ResponseWriter, r *http.Request, req *gateway.Request) {

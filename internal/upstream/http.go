@@ -275,6 +275,8 @@ const usualHeaders = 6
 var (
 	sendsJSON = []string{"application/json"}
 	takesBoth = []string{"application/json, text/event-stream"}
+
+	speaksModern = []string{wire.NewestModern}
 )
 
 // headers are what a request carries; out is nil where it is no message.
@@ -287,7 +289,7 @@ func (l *httpLeg) headers(out *Outgoing) http.Header {
 	h["Content-Type"], h["Accept"], h["User-Agent"] = sendsJSON, takesBoth, l.way.agent
 	switch {
 	case l.Hello().Era == wire.Modern:
-		h[wire.HeaderProtocolVersion] = []string{l.Hello().Version}
+		h[wire.HeaderProtocolVersion] = speaksModern
 		if out != nil && out.Method != "" {
 			h[wire.HeaderMethod] = []string{out.Method}
 			if out.HasName {

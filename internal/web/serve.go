@@ -96,15 +96,13 @@ func tooLarge(limit int64) error {
 // it in their place.
 var securityHeaders = map[string][]string{
 	"X-Content-Type-Options":       {"nosniff"},
-	"Content-Security-Policy":      {"default-src 'none'; frame-ancestors 'none'"},
 	"Cross-Origin-Resource-Policy": {"same-origin"},
-	"Referrer-Policy":              {"no-referrer"},
 	"Cache-Control":                {"no-store"},
 }
 
-// SecurityHeaders sets the headers that keep a browser from reading an answer
-// as anything but data. A handler that serves pages sets its own in their
-// place.
+// SecurityHeaders sets the headers that keep a browser from taking an answer
+// for anything but data, from keeping it, and from giving it to another site. A
+// handler that serves pages adds those that pages need.
 func SecurityHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		maps.Copy(w.Header(), securityHeaders)
