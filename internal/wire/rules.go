@@ -17,10 +17,9 @@ const (
 )
 
 // Era tells the era of a client's message by what it says of itself. A _meta
-// that names a modern version, or one that nobody knows, makes it modern;
-// initialize is legacy whatever is said beside it.
+// that names a modern version, or one that nobody knows, makes it modern.
 func (m *Message) Era() Era {
-	if m.Method == "initialize" || !m.Meta.ProtocolVersion.OK() {
+	if !m.Meta.ProtocolVersion.OK() {
 		return Legacy
 	}
 	if v, ok := m.Meta.ProtocolVersion.Text(m.Body); ok && EraOf(v) == Legacy {
