@@ -69,6 +69,9 @@ var imports = map[string][]string{
 	"test/bench": {"cli"}, // the program itself, with its figures beside it
 	"test/peers": {},
 
+	"test/conformance":      {},
+	"test/conformance/shim": {},
+
 	// Tests of how the crib holds.
 	"test/soak": {},
 }

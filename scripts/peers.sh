@@ -19,6 +19,13 @@ npm_packages=(
     @openai/codex@0.171.0
 )
 
+# The conformance suite needs a newer Node, which comes from npm and is kept
+# apart from the Node of the machine.
+conformance_packages=(
+    node@22.23.3
+    @modelcontextprotocol/conformance@0.2.0-alpha.12
+)
+
 # A command, and the Debian package that brings it.
 declare -A debian_packages=(
     [tmux]=tmux     # terminal clients in a terminal
@@ -47,7 +54,7 @@ install_debian() {
 
 install_npm() {
     local stamp=.peers/installed wanted
-    wanted=$(printf '%s\n' "${npm_packages[@]}" "node $(node --version)")
+    wanted=$(printf '%s\n' "${npm_packages[@]}" "${conformance_packages[@]}" "node $(node --version)")
     if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
         return 0
     fi
@@ -55,6 +62,9 @@ install_npm() {
     rm -rf .peers
     mkdir .peers
     npm install --prefix .peers --no-audit --no-fund --loglevel=error "${npm_packages[@]}"
+    mkdir .peers/conformance
+    npm install --prefix .peers/conformance --no-audit --no-fund --loglevel=error "${conformance_packages[@]}"
+    .peers/conformance/node_modules/node/bin/node --version
     # Both are native programs that an install script puts in place, and npm
     # can be told to run none.
     .peers/node_modules/.bin/claude --version </dev/null

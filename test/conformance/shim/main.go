@@ -1,0 +1,147 @@
+// Shim lets the crib be the client under test of the conformance suite: it
+// starts a crib whose only server is the suite's, and drives it with an
+// ordinary conformance client.
+//
+//	shim CRIB DRIVER URL
+//
+// The suite names the revision in MCP_CONFORMANCE_PROTOCOL_VERSION. Both sides
+// of the crib speak its era: what crosses eras is tested elsewhere.
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"time"
+)
+
+func main() {
+	if len(os.Args) != 4 {
+		fmt.Fprintln(os.Stderr, "usage: shim CRIB DRIVER URL")
+		os.Exit(2)
+	}
+	if err := run(os.Args[1], os.Args[2], os.Args[3]); err != nil {
+		fmt.Fprintln(os.Stderr, "shim:", err)
+		os.Exit(1)
+	}
+}
+
+func run(crib, driver, server string) (err error) {
+	folder, err := os.MkdirTemp("", "toolcrib-conformance-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	modern := os.Getenv("MCP_CONFORMANCE_PROTOCOL_VERSION") >= "2026-07-28"
+	address, stop, err := startCrib(crib, folder, server, modern)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	if !modern {
+		front, err := legacyFront(address)
+		if err != nil {
+			return err
+		}
+		defer front.Close()
+		address = front.Addr().String()
+	}
+	d := exec.Command(driver, "http://"+address+"/v1/mcp/suite")
+	d.Stdout, d.Stderr = os.Stdout, os.Stderr
+	if err := d.Run(); err != nil {
+		return fmt.Errorf("driver: %w", err)
+	}
+	return nil
+}
+
+const page = `---
+mcp:
+  transport: { http: %q }
+  era: %s
+  may: [elicitation, roots, sampling]
+  share: session
+  gate: { "*": allow }
+---
+`
+
+var serving = regexp.MustCompile(`msg=serving address=(\S+)`)
+
+// startCrib starts a crib with one server, suite, and waits until it serves.
+func startCrib(crib, folder, server string, modern bool) (address string, stop func(), err error) {
+	era := "legacy"
+	if modern {
+		era = "modern"
+	}
+	workspace := filepath.Join(folder, "workspace")
+	if err := os.MkdirAll(filepath.Join(workspace, "mcp"), 0o700); err != nil {
+		return "", nil, err
+	}
+	for name, text := range map[string]string{
+		"toolcrib.yaml": "auth:\n  anonymous: true\n", // the driver has no token to show
+		"mcp/suite.md":  fmt.Sprintf(page, server, era),
+	} {
+		if err := os.WriteFile(filepath.Join(workspace, name), []byte(text), 0o600); err != nil {
+			return "", nil, err
+		}
+	}
+	c := exec.Command(crib, "serve", "--workspace", workspace, "--data", filepath.Join(folder, "data"), "--listen", "127.0.0.1:0")
+	log, err := c.StderrPipe()
+	if err != nil {
+		return "", nil, err
+	}
+	if err := c.Start(); err != nil {
+		return "", nil, err
+	}
+	found := make(chan string, 1)
+	go func() {
+		lines := bufio.NewScanner(log)
+		for lines.Scan() {
+			fmt.Fprintln(os.Stderr, lines.Text())
+			if m := serving.FindStringSubmatch(lines.Text()); m != nil {
+				found <- m[1]
+			}
+		}
+		close(found)
+	}()
+	stop = func() {
+		c.Process.Signal(os.Interrupt) //nolint:errcheck // it may have ended
+		c.Wait()                       //nolint:errcheck // its log says why
+	}
+	select {
+	case address = <-found:
+	case <-time.After(20 * time.Second):
+	}
+	if address == "" {
+		stop()
+		return "", nil, errors.New("the crib did not start")
+	}
+	return address, stop, nil
+}
+
+// legacyFront stands before the crib and knows no server/discover, so that a
+// driver which asks for it falls back to initialize.
+func legacyFront(address string) (net.Listener, error) {
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: address})
+	proxy.FlushInterval = -1
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { //nolint:errcheck // until l is closed
+		if r.Header.Get("Mcp-Method") == "server/discover" {
+			http.Error(w, "not found", http.StatusNotFound)
+			return
+		}
+		r.Host = address
+		proxy.ServeHTTP(w, r)
+	}))
+	return l, nil
+}
