@@ -2,7 +2,9 @@ package catalog
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -99,7 +101,7 @@ func (l *List) Fresh(now time.Time) bool {
 func build(k Kind, def *servers.Definition, pages [][]byte) *List {
 	l := &List{pages: pages, byID: make(map[string]*Item), byPublic: make(map[string]*Item)}
 	if len(pages) > 0 {
-		l.Head = pages[0]
+		l.readHead(k, pages[0])
 	}
 	raws := make(map[string][]byte)
 	twice := make(map[string]bool)
@@ -130,6 +132,20 @@ func build(k Kind, def *servers.Definition, pages [][]byte) *List {
 	}
 	l.dropClashes()
 	return l
+}
+
+// readHead keeps the first page. Where it cannot be read as a whole, only the
+// members beside the items are kept, and of these the ones that can.
+func (l *List) readHead(k Kind, page []byte) {
+	if utf8.Valid(page) {
+		l.Head = page
+		return
+	}
+	head, left := wire.LegibleMembers(wire.SetMembers(nil, page, wire.Set{Key: k.Member()}))
+	l.Head = head
+	for _, name := range left {
+		l.Problems = append(l.Problems, Problem{ID: name, Why: "this member beside the items holds bytes that are no UTF-8", Every: true})
+	}
 }
 
 // dropClashes takes items out of the aggregate whose public names are equal,
@@ -205,7 +221,8 @@ const skipped = "skipped" // not offered by the page: no problem, just not there
 // everywhere.
 func makeItem(k Kind, def *servers.Definition, raw []byte) (*Item, string) {
 	if !utf8.Valid(raw) {
-		return &Item{ID: "?"}, "it holds bytes that are no UTF-8"
+		name, _ := wire.GetText(raw, kindFacts[k].id)
+		return &Item{ID: cmp.Or(strings.ToValidUTF8(name, "\uFFFD"), "?")}, "it holds bytes that are no UTF-8"
 	}
 	var id, description, meta, schema wire.Member
 	for _, m := range wire.Members(raw) {

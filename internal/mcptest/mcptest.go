@@ -26,6 +26,8 @@
 //	touch      {"uri":U} sends resources/updated to subscribers; {"list":"tools"} sends list_changed
 //	link       answers a resource link and an embedded resource
 //	big        answers a text of {"bytes":N}
+//	garbled    answers {"bytes":BASE64} as the raw inside of a string: in the text, or {"at":…}
+//	           "structured", "error", "progress" or "question"; it is not listed by itself
 //	endless    stdio only: writes a line of {"bytes":N} bytes, or one without end
 //	partial    stdio only: writes half a reply and exits
 //	die        kills the process, or over HTTP the connection, in the middle of the call

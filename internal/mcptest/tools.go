@@ -56,6 +56,7 @@ func init() {
 		"touch":     touch,
 		"link":      link,
 		"big":       big,
+		"garbled":   garbled,
 		"endless":   endless,
 		"partial":   partial,
 		"die":       die,

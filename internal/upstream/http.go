@@ -342,7 +342,7 @@ func (l *httpLeg) answer(ctx context.Context, c *call, resp *http.Response) (*Re
 		if resp.StatusCode/100 == 4 && l.isStranger(m) {
 			l.Retire()
 		}
-		return &Reply{Message: m, Era: l.Hello().Era, Status: resp.StatusCode, RetryAfter: resp.Header.Get("Retry-After")}, nil
+		return &Reply{Message: legible(l.spec, l.opts, c.out, m), Era: l.Hello().Era, Status: resp.StatusCode, RetryAfter: resp.Header.Get("Retry-After")}, nil
 	}
 	return nil, l.strange(c, resp, kind)
 }

@@ -119,8 +119,12 @@ func (l *stdioLeg) line(b []byte) {
 			if over := c.out.Ticket.Hold(len(b)); over != nil {
 				c.finish(result{err: over})
 			}
-			c.finish(result{m: m})
+			c.finish(result{m: legible(l.spec, l.opts, c.out, m)})
 		}
+		return
+	}
+	if l.open.illegible(m, l.answer) {
+		l.note(b)
 		return
 	}
 	if m.Kind == wire.RequestKind && m.Method == "ping" {
