@@ -171,12 +171,7 @@ func (l *httpLeg) explain(ctx context.Context, c *call, sent bool, err error) er
 	if sent {
 		return lost(name, out, true, "the connection broke before the answer came")
 	}
-	unreached := unavailable(name, "cannot be reached: %s", l.opts.Redact(dialText(err)))
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" && !op.Timeout() {
-		return &refusedError{unreached}
-	}
-	return unreached
+	return unreached(name, l.opts.Redact(dialText(err)), err)
 }
 
 // refusedError is a connection that came to nothing at once. Trying it cost
@@ -262,11 +257,7 @@ func (l *httpLeg) isSessionLoss(c *call, resp *http.Response) bool {
 	if err != nil || m.Kind != wire.ResponseKind || !m.ID.OK() || !l.mine(c, m) {
 		return true
 	}
-	if !m.Error.OK() {
-		return false
-	}
-	e := wire.ReadError(m.Error.In(b))
-	return e.Code >= -32099 && e.Code <= -32000 && e.Code != wire.CodeResourceNotFound && strings.Contains(strings.ToLower(e.Message), "session")
+	return m.Error.OK() && namesSession(m)
 }
 
 // Headers that every request carries, of which there are usualHeaders.
@@ -314,7 +305,7 @@ func (l *httpLeg) answer(ctx context.Context, c *call, resp *http.Response) (*Re
 	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
 		l.Retire() // the next connection resolves its secrets anew
 		drain(resp)
-		return nil, crib.Errorf(crib.Unauthorized, "server %s refuses the credential that the crib holds for it (HTTP %d); an owner must renew it", l.spec.Name, resp.StatusCode)
+		return nil, refused(l.spec.Name, resp.StatusCode)
 	}
 	if c.out.Method == "initialize" {
 		l.keepSession(resp)
@@ -339,7 +330,7 @@ func (l *httpLeg) answer(ctx context.Context, c *call, resp *http.Response) (*Re
 	}
 	m, err := wire.ScanServer(b)
 	if err == nil && m.Kind == wire.ResponseKind && l.mine(c, m) {
-		if resp.StatusCode/100 == 4 && l.isStranger(m) {
+		if l.isStranger(resp.StatusCode, m) {
 			l.Retire()
 		}
 		return &Reply{Message: legible(l.spec, l.opts, c.out, m), Era: l.Hello().Era, Status: resp.StatusCode, RetryAfter: resp.Header.Get("Retry-After")}, nil
@@ -347,15 +338,31 @@ func (l *httpLeg) answer(ctx context.Context, c *call, resp *http.Response) (*Re
 	return nil, l.strange(c, resp, kind)
 }
 
-// isStranger reports whether an error that came with a 4xx looks like that of
-// another server than the one that this leg was made to: it did not read the
-// request, or a modern server's address refuses in the codes of older ones.
-func (l *httpLeg) isStranger(m wire.Message) bool {
-	if !m.Error.OK() || !m.ID.OK() {
+// isStranger reports whether an answer looks like that of another server than
+// the one that this leg was made to: it did not read the request, knows nothing
+// of the session but does not say so with 404, or refuses at a modern server's
+// address in the codes of older ones. Only a 404 proves that the request was not
+// executed: it is not sent again, but the next one goes over a new leg.
+func (l *httpLeg) isStranger(status int, m wire.Message) bool {
+	switch {
+	case m.Error.OK() && !m.ID.OK():
 		return true
+	case status/100 != 4:
+		return false
+	case !m.Error.OK():
+		return true
+	case l.Hello().Era == wire.Legacy:
+		return l.session.Load() != nil && namesSession(m)
 	}
 	code := wire.ReadError(m.Error.In(m.Body)).Code
-	return l.Hello().Era == wire.Modern && (code == wire.CodeInvalidRequest || code <= -32000 && code >= -32019)
+	return code == wire.CodeInvalidRequest || code <= -32000 && code >= -32019
+}
+
+// namesSession reports whether an error is about a session, in the words and
+// codes that servers use: the protocol names none.
+func namesSession(m wire.Message) bool {
+	e := wire.ReadError(m.Error.In(m.Body))
+	return e.Code >= -32099 && e.Code <= -32000 && e.Code != wire.CodeResourceNotFound && strings.Contains(strings.ToLower(e.Message), "session")
 }
 
 // mine reports whether the response m is the answer to c. An error may come
@@ -488,10 +495,7 @@ func mediaType(resp *http.Response) string {
 	if v := resp.Header["Content-Type"]; len(v) == 1 && v[0] == sendsJSON[0] {
 		return v[0]
 	}
-	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if err != nil {
-		return ""
-	}
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")) // a parameter that cannot be read takes nothing from the type
 	return kind
 }
 

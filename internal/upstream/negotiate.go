@@ -140,17 +140,36 @@ func connectHTTP(ctx context.Context, spec *Spec, opts *Options, era wire.Era, d
 	if err != nil {
 		return nil, nil, err
 	}
+	if spec.older.Load() && era != wire.Modern {
+		if leg, err := connectSSE(ctx, spec, opts, creds.Header, declare); err == nil {
+			return leg, []wire.Era{wire.Legacy}, nil
+		}
+		spec.older.Store(false) // it may have learned since
+	}
 	l, err := newHTTPLeg(spec, opts, creds.Header)
 	if err != nil {
 		return nil, nil, err
 	}
 	l.declare = declare
 	eras, err := l.negotiate(ctx, era)
-	if err != nil {
-		l.Close()
+	if err == nil {
+		return l, eras, nil
+	}
+	l.Close()
+	if status, ok := errors.AsType[*statusError](err); !ok || !saysLegacy(status.status) || era == wire.Modern {
 		return nil, nil, err
 	}
-	return l, eras, nil
+	// The last way: an address that takes no messages may have a stream that
+	// tells where they go (2025-11-25, Transports, Backwards Compatibility).
+	leg, errSSE := connectSSE(ctx, spec, opts, creds.Header, declare)
+	if _, none := errors.AsType[*statusError](errSSE); none {
+		return nil, nil, err // nor has it that; what it said first tells more
+	}
+	if errSSE != nil {
+		return nil, nil, errSSE
+	}
+	spec.older.Store(true)
+	return leg, []wire.Era{wire.Legacy}, nil
 }
 
 func (l *httpLeg) negotiate(ctx context.Context, era wire.Era) ([]wire.Era, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/crib"
@@ -86,6 +87,7 @@ type State struct {
 // New makes a Server. Nothing is connected yet.
 func New(spec Spec, opts Options) *Server {
 	opts = opts.withDefaults()
+	spec.older = new(atomic.Bool)
 	s := &Server{spec: spec, opts: &opts, slots: make(map[slotKey]*slot), deaths: make(map[slotKey]int), last: State{Phase: Idle}}
 	s.gate = newGate(spec.Name, opts.Total)
 	s.eras = slices.Clone(spec.Eras)

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/child"
@@ -52,6 +53,8 @@ type Spec struct {
 	Connect func(ctx context.Context) (Credentials, error)
 	// Eras are those found the last time, empty if none is remembered.
 	Eras []wire.Era
+
+	older *atomic.Bool // spoke HTTP+SSE the last time
 }
 
 // Credentials is what a connection carries that is secret.
