@@ -159,7 +159,7 @@ func (p *planner) add(e Entry) {
 		known := &p.plan.Servers[i]
 		known.Sources = append(known.Sources, e.Source)
 		known.Disabled = known.Disabled && e.Disabled
-		known.Problems = union(known.Problems, problemsOf(e))
+		known.Problems = union(known.Problems, e.Problems)
 		return
 	}
 	p.same[key] = len(p.plan.Servers)
@@ -210,17 +210,6 @@ func isBridge(arg Value) bool {
 	return text == "mcp-remote" || strings.HasPrefix(text, "mcp-remote@")
 }
 
-const sseProblem = "reached by Streamable HTTP; a server that speaks only the older HTTP+SSE transport does not answer"
-
-// problemsOf are the problems of an entry and of how the crib reaches it.
-func problemsOf(e Entry) []string {
-	problems := slices.Clone(e.Problems)
-	if e.Transport == SSE {
-		problems = union(problems, []string{sseProblem})
-	}
-	return problems
-}
-
 func union(a, b []string) []string {
 	for _, s := range b {
 		if !slices.Contains(a, s) {
@@ -244,7 +233,7 @@ func (p *planner) imported(e Entry) Imported {
 		Name:     p.freeName(ServerName(e.Name)),
 		Sources:  []Source{e.Source},
 		Disabled: e.Disabled,
-		Problems: problemsOf(e),
+		Problems: slices.Clone(e.Problems),
 	}}
 	s.out.Command = s.settled("command", e.Command)
 	s.out.Cwd = s.settled("cwd", e.Cwd)

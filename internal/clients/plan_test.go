@@ -248,21 +248,6 @@ func TestPlanSkipsWhatWouldRunAnother(t *testing.T) {
 	}
 }
 
-func TestPlanSaysThatTheOlderTransportIsNotSpoken(t *testing.T) {
-	old, now := remote("a", "https://1"), remote("b", "https://2")
-	old.Transport = clients.SSE
-	same := remote("b", "https://2")
-	same.Transport = clients.SSE
-	plan := clients.MakePlan([]clients.Entry{old, now}, clients.PlanOptions{})
-	if said := fmt.Sprint(plan.Servers[0].Problems); !strings.Contains(said, "only the older HTTP+SSE transport does not answer") || len(plan.Servers[1].Problems) != 0 {
-		t.Errorf("got %+v", plan.Servers)
-	}
-	plan = clients.MakePlan([]clients.Entry{now, same}, clients.PlanOptions{})
-	if len(plan.Servers) != 1 || len(plan.Servers[0].Problems) != 1 {
-		t.Errorf("joined: %+v", plan.Servers)
-	}
-}
-
 func TestPlanKeepsSecretNamesApart(t *testing.T) {
 	withEnv := func(name string, kvs ...clients.KV) clients.Entry {
 		e := local(name, "c")
