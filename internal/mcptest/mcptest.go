@@ -28,6 +28,8 @@
 //	big        answers a text of {"bytes":N}
 //	garbled    answers {"bytes":BASE64} as the raw inside of a string: in the text, or {"at":…}
 //	           "structured", "error", "progress" or "question"; it is not listed by itself
+//	stray      answers {"say":TEXT}, twice, behind answers to nobody; with {"release":PATH} when
+//	           the file exists, even if it is cancelled; it is not listed by itself
 //	endless    stdio only: writes a line of {"bytes":N} bytes, or one without end
 //	partial    stdio only: writes half a reply and exits
 //	die        kills the process, or over HTTP the connection, in the middle of the call

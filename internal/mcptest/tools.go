@@ -57,6 +57,7 @@ func init() {
 		"link":      link,
 		"big":       big,
 		"garbled":   garbled,
+		"stray":     stray,
 		"endless":   endless,
 		"partial":   partial,
 		"die":       die,
