@@ -113,7 +113,7 @@ func TestOldSSEFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := oldSSE(t, mcptest.HTTPOptions{})
-			c := newCrib(t, cribOptions{}, httpServer("old", p.URL))
+			c := newCrib(t, cribOptions{upstream: upstream.Options{ProbeTimeout: time.Second}}, httpServer("old", p.URL))
 			cl := c.client(wire.Modern, "old")
 			works(t, cl, wire.Modern, "echo")
 			before := p.Executions("echo")

@@ -116,11 +116,6 @@ func (c *carrier) post(ctx context.Context, target *url.URL, h http.Header, body
 	return resp, true, nil
 }
 
-// refused is the error of a server that does not take the crib's credential.
-func refused(server string, status int) error {
-	return crib.Errorf(crib.Unauthorized, "server %s refuses the credential that the crib holds for it (HTTP %d); an owner must renew it", server, status)
-}
-
 // unreached is the error of a request that was not written, where why says
 // what err means.
 func unreached(server, why string, err error) error {

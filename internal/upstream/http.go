@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,16 +23,11 @@ import (
 // httpLeg is a leg over Streamable HTTP. A modern one is stateless; a legacy
 // one has a session and a stream of its own for what belongs to no request.
 type httpLeg struct {
-	spec  *Spec
-	opts  *Options
-	way   *carrier
-	hello atomic.Pointer[wire.Hello] // replaced when a lost session is renewed
-
-	open     inflight
+	common
+	way      *carrier
 	session  atomic.Pointer[string] // legacy; nil where the server gave none
 	renewing chan struct{}          // one place, taken while a lost session is renewed
-	retired  atomic.Bool
-	farewell sync.Once // the session is ended once
+	farewell sync.Once              // the session is ended once
 	declare  Declaration
 
 	life context.Context // ends with the leg
@@ -47,17 +43,13 @@ func newHTTPLeg(spec *Spec, opts *Options, creds http.Header) (*httpLeg, error) 
 	if err != nil {
 		return nil, err
 	}
-	l := &httpLeg{spec: spec, opts: opts, way: way, renewing: make(chan struct{}, 1)}
+	l := &httpLeg{common: common{spec: spec, opts: opts}, way: way, renewing: make(chan struct{}, 1)}
 	l.life, l.end = context.WithCancel(context.Background())
 	return l, nil
 }
 
-func (l *httpLeg) Hello() *wire.Hello     { return l.hello.Load() }
-func (l *httpLeg) Open() int              { return l.open.open() }
-func (l *httpLeg) Done() <-chan struct{}  { return l.life.Done() }
-func (l *httpLeg) Quiet() <-chan struct{} { return l.open.whenQuiet() }
-func (l *httpLeg) Retire()                { l.retired.Store(true) }
-func (l *httpLeg) Retired() bool          { return l.retired.Load() }
+// Done is closed when the leg has ended.
+func (l *httpLeg) Done() <-chan struct{} { return l.life.Done() }
 
 // Close ends everything that is open and then the session, where there is one:
 // in the other order a request that is still on its way would meet a session
@@ -302,10 +294,8 @@ func (l *httpLeg) headers(out *Outgoing) http.Header {
 func (l *httpLeg) answer(ctx context.Context, c *call, resp *http.Response) (*Reply, error) {
 	resp.Body = &touching{resp.Body, c}
 	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
-		l.Retire() // the next connection resolves its secrets anew
-		drain(resp)
-		return nil, refused(l.spec.Name, resp.StatusCode)
+	if err := l.refusal(resp); err != nil {
+		return nil, err
 	}
 	if c.out.Method == "initialize" {
 		l.keepSession(resp)
@@ -335,7 +325,7 @@ func (l *httpLeg) answer(ctx context.Context, c *call, resp *http.Response) (*Re
 		}
 		return &Reply{Message: legible(l.spec, l.opts, c.out, m), Era: l.Hello().Era, Status: resp.StatusCode, RetryAfter: resp.Header.Get("Retry-After")}, nil
 	}
-	return nil, l.strange(c, resp, kind)
+	return nil, l.strange(c.out, resp)
 }
 
 // isStranger reports whether an answer looks like that of another server than
@@ -378,9 +368,19 @@ func (l *httpLeg) mine(c *call, m wire.Message) bool {
 // statusClosed is what some proxies answer when a connection ended behind them.
 const statusClosed = 499
 
-// strange is the error for a response that is no JSON-RPC answer. The body is
-// not shown: it may repeat a credential.
-func (l *httpLeg) strange(c *call, resp *http.Response, kind string) error {
+// refusal is the error for a response that refuses the crib's credential.
+func (l *common) refusal(resp *http.Response) error {
+	if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
+		return nil
+	}
+	l.Retire() // the next connection resolves its secrets anew
+	drain(resp)
+	return crib.Errorf(crib.Unauthorized, "server %s refuses the credential that the crib holds for it (HTTP %d); an owner must renew it", l.spec.Name, resp.StatusCode)
+}
+
+// strange is the error for a response to out that is no JSON-RPC answer. The
+// body is not shown: it may repeat a credential.
+func (l *common) strange(out *Outgoing, resp *http.Response) error {
 	name := l.spec.Name
 	switch code := resp.StatusCode; {
 	case code >= 300 && code < 400 && code != http.StatusSeeOther:
@@ -394,7 +394,7 @@ func (l *httpLeg) strange(c *call, resp *http.Response, kind string) error {
 		l.Retire() // likewise
 		return &statusError{code, unavailable(name, "answered HTTP %d without a JSON-RPC message", code)}
 	}
-	return lost(name, c.out, true, fmt.Sprintf("it answered HTTP %d (%s) without a JSON-RPC message", resp.StatusCode, kind))
+	return lost(name, out, true, fmt.Sprintf("it answered HTTP %d (%s) without a JSON-RPC message", resp.StatusCode, mediaType(resp)))
 }
 
 // statusError is an HTTP status that came without a JSON-RPC message.
@@ -430,12 +430,17 @@ func (l *httpLeg) Notify(ctx context.Context, body []byte) error {
 			out.Method = m.Method
 		}
 	}
-	resp, _, err := l.way.post(ctx, l.way.url, l.headers(out), body)
+	return l.tell(ctx, l.way, l.way.url, l.headers(out), body)
+}
+
+// tell posts what has no answer. Any 2xx is success.
+func (l *common) tell(ctx context.Context, way *carrier, target *url.URL, h http.Header, body []byte) error {
+	resp, _, err := way.post(ctx, target, h, body)
 	if err != nil {
 		return unavailable(l.spec.Name, "cannot be reached: %s", l.opts.Redact(dialText(err)))
 	}
 	drain(resp)
-	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+	if resp.StatusCode/100 != 2 {
 		return unavailable(l.spec.Name, "answered a notification with HTTP %d", resp.StatusCode)
 	}
 	return nil
@@ -443,13 +448,16 @@ func (l *httpLeg) Notify(ctx context.Context, body []byte) error {
 
 // respond posts the answer to a request of the server.
 func (l *httpLeg) respond(body []byte) {
-	l.work.start(func() {
-		ctx, cancel := context.WithTimeout(l.life, l.spec.timeout(&Outgoing{}))
-		defer cancel()
-		if err := l.Notify(ctx, wire.OneLine(body)); err != nil {
-			l.opts.Log.Warn("an answer to a server's request was not delivered", "server", l.spec.Name, "err", err)
-		}
-	})
+	l.work.start(func() { l.give(l.life, l, body) })
+}
+
+// give brings to the server what nobody waits for.
+func (l *common) give(life context.Context, leg Leg, body []byte) {
+	ctx, cancel := context.WithTimeout(life, l.spec.timeout(&Outgoing{}))
+	defer cancel()
+	if err := leg.Notify(ctx, wire.OneLine(body)); err != nil && life.Err() == nil {
+		l.opts.Log.Warn("a message to a server was not delivered", "server", l.spec.Name, "err", err)
+	}
 }
 
 var errTooLarge = fmt.Errorf("more than %d bytes", MaxMessage)

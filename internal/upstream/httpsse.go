@@ -3,15 +3,21 @@ package upstream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
-	"sync/atomic"
+	"strings"
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/crib"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
+
+// maxEndpoint is the greatest length in bytes of the address that a stream
+// names for messages. It goes into the head of each request.
+const maxEndpoint = 4 << 10
 
 // sseLeg is a leg over HTTP+SSE (2024-11-05, Transports, HTTP with SSE): one
 // event stream brings everything that the server says, and names the address
@@ -19,25 +25,17 @@ import (
 // nothing else. Like a child's pipe the stream is one: when it ends, so does
 // the leg.
 type sseLeg struct {
-	spec     *Spec
-	opts     *Options
+	common
 	way      *carrier
-	hello    atomic.Pointer[wire.Hello]
-	open     inflight
 	endpoint *url.URL // set before the leg is used
-	retired  atomic.Bool
 
 	life context.Context // ends with the leg
 	end  context.CancelFunc
-	work tasks // the stream and the answers being posted
+	work tasks // the stream and what is being posted
 }
 
-func (l *sseLeg) Hello() *wire.Hello     { return l.hello.Load() }
-func (l *sseLeg) Open() int              { return l.open.open() }
-func (l *sseLeg) Done() <-chan struct{}  { return l.life.Done() }
-func (l *sseLeg) Quiet() <-chan struct{} { return l.open.whenQuiet() }
-func (l *sseLeg) Retire()                { l.retired.Store(true) }
-func (l *sseLeg) Retired() bool          { return l.retired.Load() }
+// Done is closed when the leg has ended.
+func (l *sseLeg) Done() <-chan struct{} { return l.life.Done() }
 
 // Close ends everything that is open, and the stream with it.
 func (l *sseLeg) Close() {
@@ -51,13 +49,14 @@ func (l *sseLeg) fail(err error) {
 	l.end()
 }
 
-// connectSSE opens the stream and the session on it.
+// connectSSE opens the stream and the session on it. The error wraps
+// errNoStream where the server has none.
 func connectSSE(ctx context.Context, spec *Spec, opts *Options, creds http.Header, declare Declaration) (Leg, error) {
 	way, err := newCarrier(spec, opts, creds)
 	if err != nil {
 		return nil, err
 	}
-	l := &sseLeg{spec: spec, opts: opts, way: way}
+	l := &sseLeg{common: common{spec: spec, opts: opts}, way: way}
 	l.hello.Store(&wire.Hello{Era: wire.Legacy})
 	l.life, l.end = context.WithCancel(context.Background())
 	if err := l.start(ctx, declare); err != nil {
@@ -71,24 +70,19 @@ func (l *sseLeg) start(ctx context.Context, declare Declaration) error {
 	defer context.AfterFunc(ctx, l.end)()
 	impatient := time.AfterFunc(l.opts.ProbeTimeout, l.end) // until the endpoint is known
 	defer impatient.Stop()
-	events, err := l.listen()
-	if err != nil {
+	stream, err := l.listen()
+	switch {
+	case err == nil && !impatient.Stop(), err != nil && l.life.Err() != nil:
+		return unavailable(l.spec.Name, "did not say within %s where to send messages", l.opts.ProbeTimeout)
+	case err != nil:
 		return err
 	}
-	if !impatient.Stop() {
-		return unavailable(l.spec.Name, "did not say within %s where to send messages", l.opts.ProbeTimeout)
-	}
-	l.work.start(func() { l.read(events) })
+	l.work.start(func() { l.read(stream) })
 	reply, err := l.Do(ctx, declare.initialize(l.opts.Version), Nobody{})
 	if err != nil {
 		return err
 	}
-	m := reply.Message
-	if m.Error.OK() {
-		e := wire.ReadError(m.Error.In(m.Body))
-		return unavailable(l.spec.Name, "refuses initialize: %s (%d)", l.opts.Redact(e.Message), e.Code)
-	}
-	hello, err := legacyHello(l.spec.Name, m.Result.In(m.Body))
+	hello, err := l.welcomed(reply.Message)
 	if err != nil {
 		return err
 	}
@@ -96,69 +90,76 @@ func (l *sseLeg) start(ctx context.Context, declare Declaration) error {
 	return l.Notify(ctx, []byte(initialized))
 }
 
-// sseStream is the stream behind its first event.
+// sseStream is the stream behind the event that names the endpoint.
 type sseStream struct {
-	events *wire.EventReader
-	body   io.Closer
+	*wire.EventReader
+	body io.Closer
 }
 
-// listen opens the stream and reads its first event, the address for messages.
+// listen opens the stream and reads it up to the address for messages.
 func (l *sseLeg) listen() (*sseStream, error) {
 	name := l.spec.Name
 	req, err := http.NewRequestWithContext(l.life, http.MethodGet, l.way.url.String(), nil)
 	if err != nil {
 		return nil, crib.Errorf(crib.Invalid, "server %s: its URL cannot be read", name)
 	}
-	req.Header = l.headers()
-	req.Header["Accept"] = []string{"text/event-stream"}
-	delete(req.Header, "Content-Type")
+	req.Header = http.Header{"Accept": {"text/event-stream"}, "User-Agent": l.way.agent}
+	maps.Copy(req.Header, l.way.creds)
 	resp, err := l.way.rt.RoundTrip(req)
 	if err != nil {
-		if l.life.Err() != nil {
-			return nil, unavailable(name, "did not say within %s where to send messages", l.opts.ProbeTimeout)
-		}
-		return nil, unavailable(name, "cannot be reached: %s", l.opts.Redact(dialText(err)))
+		return nil, unreached(name, l.opts.Redact(dialText(err)), err)
 	}
 	if err := l.refusal(resp); err != nil {
-		drain(resp)
 		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK || mediaType(resp) != "text/event-stream" {
 		drain(resp)
-		return nil, &statusError{resp.StatusCode, unavailable(name, "answered a request for its stream with HTTP %d", resp.StatusCode)}
+		return nil, fmt.Errorf("%w: it answered with HTTP %d", errNoStream, resp.StatusCode)
 	}
 	s := &sseStream{wire.NewEventReader(resp.Body, MaxMessage), resp.Body}
+	if l.endpoint, err = s.endpoint(l.way.url); err != nil {
+		s.body.Close() //nolint:errcheck // it was read only
+		return nil, unavailable(name, "%s", err)
+	}
+	return s, nil
+}
+
+// endpoint reads up to the event that names the address for messages. What
+// comes before it can be meant for nobody.
+func (s *sseStream) endpoint(base *url.URL) (*url.URL, error) {
 	for {
-		ev, err := s.events.Next()
+		ev, err := s.Next()
 		if err != nil {
-			s.body.Close() //nolint:errcheck // it was read only
-			return nil, unavailable(name, "did not say where to send messages")
+			return nil, errors.New("did not say where to send messages")
 		}
 		if ev.Name != "endpoint" {
-			continue // nothing can be meant for anybody yet
+			continue
 		}
-		if l.endpoint, err = sameOrigin(l.way.url, string(ev.Data)); err != nil {
-			s.body.Close() //nolint:errcheck // likewise
-			return nil, unavailable(name, "names %s for messages, which is refused", err)
+		u, err := sameOrigin(base, string(ev.Data))
+		if err != nil {
+			return nil, fmt.Errorf("names %w for messages, which is refused", err)
 		}
-		return s, nil
+		return u, nil
 	}
 }
 
 var (
 	errElsewhere  = errors.New("an address of another origin")
 	errNotAddress = errors.New("what is no address")
+	errHoldsName  = errors.New("an address with a user name in it")
 )
 
 // sameOrigin resolves the address that an endpoint event names, which must be
 // of the server's own origin: the crib's credentials go there.
 func sameOrigin(base *url.URL, named string) (*url.URL, error) {
-	u, err := base.Parse(named)
+	u, err := base.Parse(strings.TrimSpace(named))
 	switch {
-	case err != nil || u.Opaque != "":
+	case err != nil || u.Opaque != "" || len(named) > maxEndpoint:
 		return nil, errNotAddress
-	case u.Scheme != base.Scheme || hostPort(u) != hostPort(base) || u.User != nil && u.User.String() != base.User.String():
+	case u.Scheme != base.Scheme || hostPort(u) != hostPort(base):
 		return nil, errElsewhere
+	case u.User != nil:
+		return nil, errHoldsName
 	}
 	u.Fragment, u.RawFragment = "", ""
 	return u, nil
@@ -170,16 +171,17 @@ func hostPort(u *url.URL) string {
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
-	return u.Hostname() + " " + port
+	return strings.ToLower(u.Hostname()) + " " + port
 }
 
 // read takes what the server says, until the stream ends, and the leg with it.
+// A second endpoint changes nothing: messages go where the first one said.
 func (l *sseLeg) read(s *sseStream) {
 	defer s.body.Close() //nolint:errcheck // it was read only
 	for {
-		ev, err := s.events.Next()
+		ev, err := s.Next()
 		if over := (*wire.EventTooLargeError)(nil); errors.As(err, &over) {
-			l.oversize(over.Event.Data)
+			l.tooLarge(over.Event.Data)
 			continue
 		}
 		if err != nil {
@@ -190,170 +192,168 @@ func (l *sseLeg) read(s *sseStream) {
 			continue
 		}
 		m, err := wire.ScanServer(ev.Data)
-		if err != nil {
+		switch {
+		case err != nil:
 			l.opts.Log.Warn("a server sent an event that is no JSON-RPC message", "server", l.spec.Name, "err", err)
-			continue
+		case m.Kind == wire.ResponseKind:
+			l.answered(m)
+		case !l.hear(l, m, nil, l.respond):
+			l.opts.Log.Warn("a server sent a message that is no UTF-8", "server", l.spec.Name, "method", m.Method)
 		}
-		l.incoming(m)
 	}
-}
-
-func (l *sseLeg) oversize(prefix []byte) {
-	err := crib.Errorf(crib.TooLarge, "server %s sent an event of more than %d bytes", l.spec.Name, MaxMessage)
-	if c := l.open.get(wire.IDFromPrefix(prefix)); c != nil {
-		c.finish(result{err: err})
-	}
-}
-
-func (l *sseLeg) incoming(m wire.Message) {
-	switch {
-	case m.Kind == wire.ResponseKind:
-		l.answered(m)
-	case m.Kind == wire.RequestKind && m.Method == "ping":
-		l.respond(Decline(m))
-	case l.open.route(m, nil, l.respond):
-	case m.Kind == wire.RequestKind:
-		l.respond(Decline(m))
-	case l.opts.Events != nil:
-		l.opts.Events.Notification(l.spec.Name, l, m)
-	}
-}
-
-func (l *sseLeg) answered(m wire.Message) {
-	c := l.open.get(m.ID.In(m.Body))
-	if c == nil {
-		return // nobody waits for it any more
-	}
-	if over := c.out.Ticket.Hold(len(m.Body)); over != nil {
-		c.finish(result{err: over})
-	}
-	c.finish(result{m: m})
 }
 
 func (l *sseLeg) headers() http.Header {
 	h := make(http.Header, usualHeaders+len(l.way.creds))
 	h["Content-Type"], h["Accept"], h["User-Agent"] = sendsJSON, takesBoth, l.way.agent
-	for k, v := range l.way.creds {
-		h[k] = v
-	}
+	maps.Copy(h, l.way.creds)
 	return h
-}
-
-// refusal is the error of a response that refuses the crib's credential.
-func (l *sseLeg) refusal(resp *http.Response) error {
-	if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
-		return nil
-	}
-	l.Retire() // the next connection resolves its secrets anew
-	return refused(l.spec.Name, resp.StatusCode)
 }
 
 // Do sends out and waits for its answer; see Leg.
 func (l *sseLeg) Do(ctx context.Context, out *Outgoing, lis Listener) (*Reply, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	c, err := l.open.add(out, lis, cancel)
+	c, err := l.open.add(out, lis, nil)
 	if err != nil {
 		return nil, lost(l.spec.Name, out, false, err.Error())
 	}
 	defer l.open.remove(c)
-	if !out.Forever {
-		defer watch(c, l.spec.timeout(out), cancel).Stop()
+	if ctx.Err() != nil {
+		return nil, crib.Errorf(crib.Cancelled, "%s was cancelled", out.Method)
 	}
-	sent, err := l.post(ctx, c)
-	if err == nil {
-		select {
-		case r := <-c.reply:
-			if r.err == nil {
-				return &Reply{Message: r.m, Era: wire.Legacy}, nil
-			}
-			if !isEndOfLeg(r.err) {
-				return nil, r.err
-			}
-			return nil, lost(l.spec.Name, out, true, r.err.Error())
-		case <-ctx.Done():
-			sent = true
-		}
+	d := l.deliver(c)
+	r, why := c.wait(ctx, l.spec.timeout(out))
+	switch {
+	case why == timedOut:
+		return nil, l.spec.late(out, l.abandon(c, d))
+	case why == cancelled:
+		l.abandon(c, d)
+		return nil, crib.Errorf(crib.Cancelled, "%s was cancelled", out.Method)
+	case isEndOfLeg(r.err):
+		return nil, lost(l.spec.Name, out, d.stop(), r.err.Error())
 	}
-	return nil, l.explain(ctx, c, sent, err)
+	d.leave()
+	if r.err != nil {
+		return nil, r.err
+	}
+	return &Reply{Message: r.m, Era: wire.Legacy}, nil
 }
 
-// post brings c to the server, once. What comes back matters only if it is a
-// refusal: the answer comes on the stream.
-func (l *sseLeg) post(ctx context.Context, c *call) (sent bool, err error) {
-	resp, sent, err := l.way.post(ctx, l.endpoint, l.headers(), c.out.body(c.id))
-	if err != nil {
-		return sent, err
+// abandon gives c up, tells the server so, and reports whether it may have got
+// the request at all.
+func (l *sseLeg) abandon(c *call, d *delivery) (sent bool) {
+	sent = d.stop()
+	if sent && c.out.Method != "initialize" {
+		l.respond(cancelledBody(c.id))
 	}
-	defer drain(resp)
-	if err := l.refusal(resp); err != nil {
-		return false, err
-	}
-	switch code := resp.StatusCode; {
-	case code/100 == 2:
-		return true, nil
-	case code == http.StatusNotFound || code == http.StatusGone:
-		why := endOfLeg("it does not know its session any more")
-		l.fail(why)
-		return false, unavailable(l.spec.Name, "cannot be asked: %s", why)
-	case code/100 == 4 && code != http.StatusRequestTimeout && code != statusClosed:
-		return false, &statusError{code, unavailable(l.spec.Name, "answered HTTP %d without taking the message", code)}
-	}
-	return true, lost(l.spec.Name, c.out, true, "it answered HTTP "+http.StatusText(resp.StatusCode))
+	return sent
 }
 
-// explain is the error of a request that brought no answer, and tells the
-// server where it may still be working.
-func (l *sseLeg) explain(ctx context.Context, c *call, sent bool, err error) error {
-	cause := context.Cause(ctx)
-	if cause == nil {
-		if !isTransport(err) {
-			return err
-		}
-		if sent {
-			return lost(l.spec.Name, c.out, true, "the connection broke before the message was taken")
-		}
-		return unreached(l.spec.Name, l.opts.Redact(dialText(err)), err)
+// delivery is a request on its way to the server. The answer to it comes on the
+// stream, and can be there before the server says that it took the request.
+type delivery struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	over   chan struct{} // closed at its end
+	sent   bool          // something may have been written; known at its end
+}
+
+// stop ends the delivery and reports whether something may have been written.
+func (d *delivery) stop() (sent bool) {
+	d.cancel()
+	<-d.over
+	return d.sent
+}
+
+// leave lets the delivery of a request that was answered come to its end, so
+// that its connection can be used again.
+func (d *delivery) leave() {
+	select {
+	case <-d.over:
+	default:
+		time.AfterFunc(cancelTimeout, d.cancel)
 	}
-	if sent {
-		l.tellCancelled(c)
+}
+
+// deliver posts the request c, which ends with an error where that fails.
+func (l *sseLeg) deliver(c *call) *delivery {
+	d := &delivery{over: make(chan struct{})}
+	d.ctx, d.cancel = context.WithCancel(l.life)
+	begun := l.work.start(func() {
+		defer close(d.over)
+		defer d.cancel()
+		var resp *http.Response
+		var err error
+		resp, d.sent, err = l.post(d.ctx, c)
+		if err == nil {
+			err = l.taken(c, resp)
+		}
+		switch {
+		case d.ctx.Err() != nil: // nobody waits for it any more
+		case crib.CodeOf(err) == crib.Unknown:
+			// The server may have it all the same, and its answer comes
+			// another way.
+			time.AfterFunc(l.opts.ProbeTimeout, func() { c.finish(result{err: err}) })
+		case err != nil:
+			c.finish(result{err: err})
+		}
+	})
+	if !begun {
+		close(d.over) // the leg ended, and c with it
+	}
+	return d
+}
+
+// post posts the request c: once, and a second time only where that harms
+// nobody. The connection may have been a dead one of the pool.
+func (l *sseLeg) post(ctx context.Context, c *call) (resp *http.Response, sent bool, err error) {
+	body := c.out.body(c.id)
+	resp, sent, err = l.way.post(ctx, l.endpoint, l.headers(), body)
+	if err != nil && ctx.Err() == nil && (c.out.Read || !sent) {
+		l.way.rt.CloseIdleConnections()
+		resp, sent, err = l.way.post(ctx, l.endpoint, l.headers(), body)
 	}
 	switch {
-	case errors.Is(cause, errIdle):
-		return l.spec.late(c.out, sent)
-	case isEndOfLeg(cause):
-		return lost(l.spec.Name, c.out, sent, cause.Error())
+	case err == nil:
+		return resp, true, nil
+	case sent:
+		return nil, true, lost(l.spec.Name, c.out, true, "the connection broke before the message was taken")
 	}
-	return crib.Errorf(crib.Cancelled, "%s was cancelled", c.out.Method)
+	return nil, false, unreached(l.spec.Name, l.opts.Redact(dialText(err)), err)
 }
 
-func (l *sseLeg) tellCancelled(c *call) {
-	if c.out.Method == "initialize" || l.life.Err() != nil {
-		return
+// taken reads what the server says to the request c, which matters only if it
+// is a refusal. But some servers answer here.
+func (l *sseLeg) taken(c *call, resp *http.Response) error {
+	defer resp.Body.Close()
+	if err := l.refusal(resp); err != nil {
+		return err
 	}
-	l.respond(cancelledBody(c.id))
-}
-
-// Notify posts a notification or a response. Any 2xx is success.
-func (l *sseLeg) Notify(ctx context.Context, body []byte) error {
-	resp, _, err := l.way.post(ctx, l.endpoint, l.headers(), body)
-	if err != nil {
-		return unavailable(l.spec.Name, "cannot be reached: %s", l.opts.Redact(dialText(err)))
-	}
-	drain(resp)
 	if resp.StatusCode/100 != 2 {
-		return unavailable(l.spec.Name, "answered a notification with HTTP %d", resp.StatusCode)
+		drain(resp)
+		return l.strange(c.out, resp)
+	}
+	if mediaType(resp) != "application/json" {
+		drain(resp)
+		return nil
+	}
+	held := holding{from: resp.Body, ticket: c.out.Ticket}
+	b, err := readAll(&held, resp.ContentLength)
+	held.drop()
+	if err != nil {
+		return nil // the stream tells
+	}
+	if m, err := wire.ScanServer(b); err == nil && m.Kind == wire.ResponseKind && l.open.get(m.ID.In(b)) == c {
+		l.answered(m)
 	}
 	return nil
 }
 
+// Notify posts a notification or a response. Any 2xx is success.
+func (l *sseLeg) Notify(ctx context.Context, body []byte) error {
+	return l.tell(ctx, l.way, l.endpoint, l.headers(), body)
+}
+
 // respond posts what nobody waits for.
 func (l *sseLeg) respond(body []byte) {
-	l.work.start(func() {
-		ctx, cancel := context.WithTimeout(l.life, l.spec.timeout(&Outgoing{}))
-		defer cancel()
-		if err := l.Notify(ctx, wire.OneLine(body)); err != nil && l.life.Err() == nil {
-			l.opts.Log.Warn("an answer to a server's request was not delivered", "server", l.spec.Name, "err", err)
-		}
-	})
+	l.work.start(func() { l.give(l.life, l, body) })
 }

@@ -101,6 +101,15 @@ func legacyHello(server string, result []byte) (*wire.Hello, error) {
 	return &wire.Hello{Era: wire.Legacy, Version: version, Result: result}, nil
 }
 
+// welcomed reads the answer to initialize.
+func (l *common) welcomed(m wire.Message) (*wire.Hello, error) {
+	if m.Error.OK() {
+		e := wire.ReadError(m.Error.In(m.Body))
+		return nil, unavailable(l.spec.Name, "refuses initialize: %s (%d)", l.opts.Redact(e.Message), e.Code)
+	}
+	return legacyHello(l.spec.Name, m.Result.In(m.Body))
+}
+
 // verdict is what an answer to server/discover says of a server.
 type verdict struct {
 	hello *wire.Hello // set for a modern server
@@ -133,8 +142,10 @@ func judge(server string, m wire.Message) verdict {
 	return verdict{err: unavailable(server, "refuses server/discover: %s (%d)", e.Message, e.Code)}
 }
 
-// connectHTTP makes a leg to a Streamable HTTP server in era, or in the era it
-// finds when era is "".
+// connectHTTP makes a leg to a server with an address in era, or in the era it
+// finds when era is "". The last way is the older transport: an address that
+// takes no messages may have a stream that tells where they go (2025-11-25,
+// Transports, Backwards Compatibility).
 func connectHTTP(ctx context.Context, spec *Spec, opts *Options, era wire.Era, declare Declaration) (Leg, []wire.Era, error) {
 	creds, err := spec.Connect(ctx)
 	if err != nil {
@@ -156,17 +167,16 @@ func connectHTTP(ctx context.Context, spec *Spec, opts *Options, era wire.Era, d
 		return l, eras, nil
 	}
 	l.Close()
-	if status, ok := errors.AsType[*statusError](err); !ok || !saysLegacy(status.status) || era == wire.Modern {
+	status, ok := errors.AsType[*statusError](err)
+	if !ok || !saysLegacy(status.status) || era == wire.Modern {
 		return nil, nil, err
 	}
-	// The last way: an address that takes no messages may have a stream that
-	// tells where they go (2025-11-25, Transports, Backwards Compatibility).
-	leg, errSSE := connectSSE(ctx, spec, opts, creds.Header, declare)
-	if _, none := errors.AsType[*statusError](errSSE); none {
-		return nil, nil, err // nor has it that; what it said first tells more
+	leg, err := connectSSE(ctx, spec, opts, creds.Header, declare)
+	if errors.Is(err, errNoStream) {
+		return nil, nil, crib.Errorf(crib.Unavailable, "%s, and has no stream of the older HTTP+SSE transport; is its address right?", status.err.Msg)
 	}
-	if errSSE != nil {
-		return nil, nil, errSSE
+	if err != nil {
+		return nil, nil, err
 	}
 	spec.older.Store(true)
 	return leg, []wire.Era{wire.Legacy}, nil
@@ -228,11 +238,7 @@ func (l *httpLeg) initialize(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if reply.Message.Error.OK() {
-		e := wire.ReadError(reply.Message.Error.In(reply.Message.Body))
-		return unavailable(l.spec.Name, "refuses initialize: %s (%d)", l.opts.Redact(e.Message), e.Code)
-	}
-	hello, err := legacyHello(l.spec.Name, reply.Message.Result.In(reply.Message.Body))
+	hello, err := l.welcomed(reply.Message)
 	if err != nil {
 		return err
 	}

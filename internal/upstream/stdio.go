@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/child"
@@ -23,15 +22,11 @@ const lastWordsKept = 1000
 
 // stdioLeg is a leg to a child process. One process speaks one era.
 type stdioLeg struct {
-	spec    *Spec
-	opts    *Options
-	proc    *child.Process
-	hello   atomic.Pointer[wire.Hello]
-	open    inflight
-	retired atomic.Bool
-	begun   chan struct{} // closed when proc is set: the process may speak first
-	done    chan struct{} // closed when the process has ended
-	work    tasks
+	common
+	proc  *child.Process
+	begun chan struct{} // closed when proc is set: the process may speak first
+	done  chan struct{} // closed when the process has ended
+	work  tasks
 
 	mu    sync.Mutex // guards noise, bad
 	noise []string   // the last lines on stdout that were no messages
@@ -40,7 +35,7 @@ type stdioLeg struct {
 
 // startStdio starts the process and its reader. Nothing is sent yet.
 func startStdio(spec *Spec, opts *Options, creds Credentials) (*stdioLeg, error) {
-	l := &stdioLeg{spec: spec, opts: opts, begun: make(chan struct{}), done: make(chan struct{})}
+	l := &stdioLeg{common: common{spec: spec, opts: opts}, begun: make(chan struct{}), done: make(chan struct{})}
 	l.hello.Store(&wire.Hello{})
 	base := child.BaseEnv(opts.Environ, spec.Inherit)
 	proc, err := child.Start(child.Options{
@@ -52,7 +47,7 @@ func startStdio(spec *Spec, opts *Options, creds Credentials) (*stdioLeg, error)
 		WriteTimeout: opts.WriteTimeout,
 		Registry:     opts.Children,
 		OnLine:       l.line,
-		OnOversize:   l.oversize,
+		OnOversize:   l.tooLarge,
 	})
 	if err != nil {
 		return nil, err
@@ -67,12 +62,8 @@ func startStdio(spec *Spec, opts *Options, creds Credentials) (*stdioLeg, error)
 	return l, nil
 }
 
-func (l *stdioLeg) Hello() *wire.Hello     { return l.hello.Load() }
-func (l *stdioLeg) Open() int              { return l.open.open() }
-func (l *stdioLeg) Done() <-chan struct{}  { return l.done }
-func (l *stdioLeg) Quiet() <-chan struct{} { return l.open.whenQuiet() }
-func (l *stdioLeg) Retire()                { l.retired.Store(true) }
-func (l *stdioLeg) Retired() bool          { return l.retired.Load() }
+// Done is closed when the process has ended.
+func (l *stdioLeg) Done() <-chan struct{} { return l.done }
 
 // Close ends the process and everything it started.
 func (l *stdioLeg) Close() {
@@ -115,31 +106,11 @@ func (l *stdioLeg) line(b []byte) {
 		return
 	}
 	if m.Kind == wire.ResponseKind {
-		if c := l.open.get(m.ID.In(b)); c != nil {
-			if over := c.out.Ticket.Hold(len(b)); over != nil {
-				c.finish(result{err: over})
-			}
-			c.finish(result{m: legible(l.spec, l.opts, c.out, m)})
-		}
+		l.answered(m)
 		return
 	}
-	if l.open.illegible(m, l.answer) {
+	if !l.hear(l, m, nil, l.answer) {
 		l.note(b)
-		return
-	}
-	if m.Kind == wire.RequestKind && m.Method == "ping" {
-		l.answer(Decline(m)) // not from here: a server that does not read must still be heard
-		return
-	}
-	if l.open.route(m, nil, l.answer) {
-		return
-	}
-	if m.Kind == wire.RequestKind {
-		l.answer(Decline(m))
-		return
-	}
-	if l.opts.Events != nil {
-		l.opts.Events.Notification(l.spec.Name, l, m)
 	}
 }
 
@@ -159,21 +130,6 @@ func (l *stdioLeg) Noise() (int, []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.bad, append([]string(nil), l.noise...)
-}
-
-// oversize fails the request that a line over the limit answers, if its id can
-// be read from the line's start, else every open request.
-func (l *stdioLeg) oversize(prefix []byte) {
-	err := crib.Errorf(crib.TooLarge, "server %s answered a line of more than %d bytes", l.spec.Name, MaxMessage)
-	if id := wire.IDFromPrefix(prefix); id != nil {
-		if c := l.open.get(id); c != nil {
-			c.finish(result{err: err})
-		}
-		return // it was the answer to a request that nobody waits for any more
-	}
-	for _, c := range l.open.all() {
-		c.finish(result{err: err})
-	}
 }
 
 // answer sends the answer to a request of the server without making its
@@ -397,10 +353,6 @@ func (l *stdioLeg) read(g greeting) (hello *wire.Hello, legacy bool, err error) 
 		}
 		return v.hello, false, v.err
 	}
-	if m.Error.OK() {
-		e := wire.ReadError(m.Error.In(m.Body))
-		return nil, false, unavailable(l.spec.Name, "refuses initialize: %s (%d)", l.opts.Redact(e.Message), e.Code)
-	}
-	hello, err = legacyHello(l.spec.Name, m.Result.In(m.Body))
+	hello, err = l.welcomed(m)
 	return hello, false, err
 }

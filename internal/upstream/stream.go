@@ -101,31 +101,14 @@ func (l *httpLeg) readStream(c *call, body io.Reader, pos *position) (*Reply, er
 		if c != nil && l.mine(c, m) {
 			return &Reply{Message: legible(l.spec, l.opts, c.out, m), Era: l.Hello().Era, Status: http.StatusOK}, nil
 		}
-		if other := l.open.get(m.ID.In(m.Body)); other != nil {
-			other.finish(result{m: legible(l.spec, l.opts, other.out, m)})
-		}
+		l.answered(m)
 	}
 }
 
 // incoming hands on a request or notification of the server.
 func (l *httpLeg) incoming(m wire.Message, proven *call) {
-	if l.open.illegible(m, l.respond) {
+	if !l.hear(l, m, proven, l.respond) {
 		l.opts.Log.Warn("a server sent a message that is no UTF-8", "server", l.spec.Name, "method", m.Method)
-		return
-	}
-	if m.Kind == wire.RequestKind && m.Method == "ping" {
-		l.respond(Decline(m))
-		return
-	}
-	if l.open.route(m, proven, l.respond) {
-		return
-	}
-	if m.Kind == wire.RequestKind {
-		l.respond(Decline(m))
-		return
-	}
-	if l.opts.Events != nil {
-		l.opts.Events.Notification(l.spec.Name, l, m)
 	}
 }
 

@@ -275,13 +275,14 @@ type tasks struct {
 	wg     sync.WaitGroup
 }
 
-// start runs f, unless the leg is closing.
-func (t *tasks) start(f func()) {
+// start runs f, unless the leg is closing. It reports whether it does.
+func (t *tasks) start(f func()) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.closed {
 		t.wg.Go(f)
 	}
+	return !t.closed
 }
 
 // wait lets nothing more start and waits for what runs.
