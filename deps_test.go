@@ -52,7 +52,7 @@ var imports = map[string][]string{
 	"store":  {"crib", "auth"},
 	"app":    {"crib", "wire", "secret", "web", "auth", "page", "bridge", "upstream", "servers", "catalog", "child", "gateway", "mcphttp", "config", "store"},
 	"cli": {"crib", "wire", "telemetry", "secret", "page", "servers", "clients", "mcpstdio", "config", "app", "demo",
-		"cli/mcp", "cli/reference", "cli/running", "cli/text", "cli/workspace"},
+		"cli/mcp", "cli/reference", "cli/running", "cli/service", "cli/text", "cli/workspace"},
 	"": {"cli"}, // main.go
 
 	// What commands share, below them.
@@ -60,6 +60,7 @@ var imports = map[string][]string{
 	"cli/mcp":       {"crib", "wire"},
 	"cli/reference": {"crib", "page", "config"},
 	"cli/running":   {"crib", "child", "config", "app", "cli/mcp"},
+	"cli/service":   {"crib"},
 	"cli/workspace": {"crib", "secret", "page", "servers", "clients", "config"},
 
 	// Peers for tests; see onlyInTests.

@@ -90,7 +90,7 @@ their tools to every MCP client at one address.
 	f.StringVar(&e.flags.data, "data", "", "`folder` for tokens and state (TOOLCRIB_DATA)")
 	f.StringVar(&e.flags.listen, "listen", "", "`address` to serve at, host:port (TOOLCRIB_LISTEN)")
 	root.AddCommand(
-		e.initCommand(), e.demoCommand(), e.serveCommand(), e.checkCommand(), e.statusCommand(), e.reloadCommand(),
+		e.initCommand(), e.demoCommand(), e.serveCommand(), e.checkCommand(), e.statusCommand(), e.reloadCommand(), e.serviceCommand(),
 		e.addCommand(), e.importCommand(), e.enableCommand(), e.disableCommand(), e.removeCommand(),
 		e.clientCommand(), e.connectCommand(), e.uninstallCommand(),
 		e.toolsCommand(), e.callCommand(), e.versionCommand(),

@@ -15,6 +15,7 @@ import (
 
 	"github.com/toolcrib/toolcrib/internal/app"
 	"github.com/toolcrib/toolcrib/internal/cli/running"
+	"github.com/toolcrib/toolcrib/internal/cli/service"
 	"github.com/toolcrib/toolcrib/internal/cli/workspace"
 	"github.com/toolcrib/toolcrib/internal/clients"
 	"github.com/toolcrib/toolcrib/internal/config"
@@ -37,7 +38,7 @@ func (e *env) uninstallCommand() *cobra.Command {
 		Use: "uninstall", GroupID: groupClients, Args: args(cobra.NoArgs),
 		Short: "Take the crib out of all clients and remove what it made",
 		Long: `Take the crib out of all clients, put back the servers that it replaced there,
-end the running crib, revoke all tokens, and remove the data folder and a
+remove its service, end the running crib, revoke all tokens, and remove the data folder and a
 workspace that this program made. What is about to happen is shown first. The
 program itself stays.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return e.uninstall(cmd.Context(), yes) },
@@ -48,6 +49,7 @@ program itself stays.`,
 
 // removal is what uninstall will do.
 type removal struct {
+	service   *service.Manager // nil where there is no service of ours
 	clients   []*clients.Client
 	now       app.Running // the running crib, if runs
 	runs      bool
@@ -79,6 +81,11 @@ func (e *env) uninstall(ctx context.Context, yes bool) error {
 }
 
 func (e *env) carryOut(ctx context.Context, w *workspace.Workspace, r removal) error {
+	if r.service != nil { // first: its manager would start what is ended
+		if _, err := r.service.Uninstall(ctx); err != nil {
+			return err
+		}
+	}
 	for _, c := range r.clients {
 		if _, err := e.undoClient(w, c.ID(), time.Time{}); err != nil {
 			return err
@@ -108,6 +115,9 @@ func (e *env) carryOut(ctx context.Context, w *workspace.Workspace, r removal) e
 
 func (e *env) planRemoval(w *workspace.Workspace) (removal, error) {
 	var r removal
+	if m, err := e.serviceManager(); err == nil && m.Installed() {
+		r.service = m
+	}
 	for _, c := range clients.All() {
 		if e.clientState(c, "http://"+w.Config.Listen).State == stateRegistered || slices.ContainsFunc(e.registrations(w), func(id string) bool { return id == c.ID() }) {
 			r.clients = append(r.clients, c)
@@ -148,6 +158,9 @@ func (e *env) showRemoval(w *workspace.Workspace, r removal) bool {
 	var lines []string
 	for _, c := range r.clients {
 		lines = append(lines, "take the crib out of "+c.Title()+", and put back what it replaced")
+	}
+	if r.service != nil {
+		lines = append(lines, "stop the service and remove "+r.service.File)
 	}
 	if r.runs {
 		lines = append(lines, fmt.Sprintf("end the running crib, process %d", r.now.PID))
