@@ -1,13 +1,9 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -73,22 +69,8 @@ folder.`,
 
 func (e *env) serviceManager() (*service.Manager, error) {
 	return service.New(service.Options{
-		GOOS: runtime.GOOS, Home: e.home(), ConfigHome: e.getenv("XDG_CONFIG_HOME"), UID: os.Getuid(), Run: e.runManager,
+		GOOS: runtime.GOOS, Home: e.home(), ConfigHome: e.getenv("XDG_CONFIG_HOME"), UID: os.Getuid(), Run: service.Commands(e.environ),
 	})
-}
-
-// runManager runs a program of the service manager, with the environment of
-// this command.
-func (e *env) runManager(ctx context.Context, name string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = e.environ
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	out, err := cmd.Output()
-	if err != nil {
-		err = fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(said.String()))
-	}
-	return string(out), err
 }
 
 func (e *env) serviceInstall(ctx context.Context, force bool) error {
@@ -111,7 +93,7 @@ func (e *env) serviceInstall(ctx context.Context, force bool) error {
 	}
 	e.tell("Wrote %s", m.File)
 	if !started {
-		e.tell("The service manager could not be asked to start it. Run:\n  %s", strings.Join(m.Commands(), "\n  "))
+		e.tell("The service manager could not be asked to start it. Run:\n  %s", strings.Join(m.Steps(), "\n  "))
 		return nil
 	}
 	e.tell("The crib runs now, and from each login on. What it says: %s", m.Logs())
@@ -150,41 +132,20 @@ func (e *env) serviceStatus(ctx context.Context, asJSON bool) error {
 		}
 		e.tell("%s", b)
 	} else {
-		e.showService(m, st)
+		here, err := running.Program()
+		if err != nil {
+			return err
+		}
+		facts, advice := m.Describe(st, here, e.getenv("PATH"))
+		for _, line := range facts {
+			e.tell("%s", line)
+		}
+		for _, line := range advice {
+			e.say("%s", line)
+		}
 	}
 	if !st.Running {
 		return &exitError{code: exitUnavailable}
 	}
 	return nil
-}
-
-func (e *env) showService(m *service.Manager, st service.State) {
-	if !st.Installed {
-		e.tell("There is no service; toolcrib service install makes one: %s", st.File)
-		return
-	}
-	yes := map[bool]string{true: "yes", false: "no"}
-	e.tell("file      %s", st.File)
-	e.tell("at login  %s", yes[st.Enabled])
-	e.tell("running   %s", yes[st.Running])
-	e.tell("program   %s", st.Program)
-	e.tell("PATH      %s", st.Path)
-	switch here, err := os.Executable(); {
-	case st.Missing:
-		e.say("The program is not there any more; install it again, then: toolcrib service install")
-	case err == nil && !sameFile(here, st.Program):
-		e.say("This is another program than the service runs; to have the service run this one: toolcrib service install")
-	}
-	if st.Path != e.getenv("PATH") {
-		e.say("PATH is another one here; to have the service use it: toolcrib service install")
-	}
-	if !st.Running {
-		e.say("Why it does not run: %s", m.Logs())
-	}
-}
-
-func sameFile(a, b string) bool {
-	x, errA := os.Stat(a)
-	y, errB := os.Stat(b)
-	return errors.Join(errA, errB) == nil && os.SameFile(x, y)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -20,17 +19,6 @@ import (
 	"github.com/toolcrib/toolcrib/internal/clients"
 	"github.com/toolcrib/toolcrib/internal/config"
 )
-
-// dataFiles are the names of everything that the crib keeps in the data
-// folder. What else is there is somebody else's and stays.
-var dataFiles = []string{
-	workspace.BackupFolder, workspace.MadeFile, running.StartLockFile, running.BackgroundLog,
-	"lists", "children", "tokens.json", "sealing.key", "local.token", "write.lock", "serve.lock", "serving.json", "operator.sock",
-}
-
-// tempSuffix ends the names, beginning with a dot, of files that a process was
-// writing when it was killed.
-const tempSuffix = ".tmp"
 
 func (e *env) uninstallCommand() *cobra.Command {
 	var yes bool
@@ -105,7 +93,7 @@ func (e *env) carryOut(ctx context.Context, w *workspace.Workspace, r removal) e
 		}
 	}
 	if r.data {
-		if err := e.removeKnown(w.Config.Data, dataFiles); err != nil {
+		if err := e.removeKnown(w.Config.Data, append(workspace.DataFiles(), running.StartLockFile, running.BackgroundLog)); err != nil {
 			return err
 		}
 	}
@@ -188,27 +176,9 @@ func exists(path string) bool {
 // removeKnown removes what is known in a folder, and the folder unless
 // somebody else's things are in it.
 func (e *env) removeKnown(dir string, names []string) error {
-	for _, name := range names {
-		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
-			return fmt.Errorf("remove what is in %s: %w", dir, err)
-		}
+	others, err := workspace.Remove(dir, names)
+	if len(others) > 0 {
+		e.say("%s stays, because there is more in it: %s", dir, strings.Join(others, ", "))
 	}
-	left, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	var others []string
-	for _, entry := range left {
-		name := entry.Name()
-		if !strings.HasPrefix(name, ".") || !strings.HasSuffix(name, tempSuffix) {
-			others = append(others, name)
-		} else if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			return err
-		}
-	}
-	if len(others) == 0 {
-		return os.Remove(dir)
-	}
-	e.say("%s stays, because there is more in it: %s", dir, strings.Join(others, ", "))
-	return nil
+	return err
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"unicode"
@@ -114,7 +115,7 @@ func (m *Manager) read() (spec Spec, installed bool, err error) {
 // Install writes the unit, and has the service started now and at each login.
 // A unit that somebody else wrote is replaced only by force. It reports whether
 // the manager took it: where it could not be reached, the unit lies there, and
-// Commands says what to run.
+// Steps says what to run.
 func (m *Manager) Install(ctx context.Context, s Spec, force bool) (started bool, err error) {
 	if err := s.check(); err != nil {
 		return false, err
@@ -133,8 +134,8 @@ func (m *Manager) Install(ctx context.Context, s Spec, force bool) (started bool
 	return true, nil
 }
 
-// Commands are what Install has the manager do, for a person to run.
-func (m *Manager) Commands() []string {
+// Steps are what Install has the manager do, for a person to run.
+func (m *Manager) Steps() []string {
 	var lines []string
 	for _, c := range m.load {
 		lines = append(lines, strings.Join(c, " "))
@@ -213,4 +214,51 @@ func (m *Manager) State(ctx context.Context) (State, error) {
 	info, err := os.Stat(spec.Program)
 	st.Missing = err != nil || info.IsDir()
 	return st, nil
+}
+
+// Commands is a Run that starts programs with the given environment.
+func Commands(environ []string) Run {
+	return func(ctx context.Context, name string, args ...string) (string, error) {
+		cmd := exec.CommandContext(ctx, name, args...)
+		cmd.Env = environ
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		out, err := cmd.Output()
+		if err != nil {
+			err = fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(said.String()))
+		}
+		return string(out), err
+	}
+}
+
+// Describe tells a person what is known of the service, and what could be done
+// about it. here is the program that asks, path its PATH.
+func (m *Manager) Describe(st State, here, path string) (facts, advice []string) {
+	if !st.Installed {
+		return []string{"There is no service; toolcrib service install makes one: " + st.File}, nil
+	}
+	yes := map[bool]string{true: "yes", false: "no"}
+	facts = []string{
+		"file      " + st.File, "at login  " + yes[st.Enabled], "running   " + yes[st.Running],
+		"program   " + st.Program, "PATH      " + st.Path,
+	}
+	switch {
+	case st.Missing:
+		advice = append(advice, "The program is not there any more; install it again, then: toolcrib service install")
+	case !sameFile(here, st.Program):
+		advice = append(advice, "This is another program than the service runs; to have the service run this one: toolcrib service install")
+	}
+	if st.Path != path {
+		advice = append(advice, "PATH is another one here; to have the service use it: toolcrib service install")
+	}
+	if !st.Running {
+		advice = append(advice, "Why it does not run: "+m.logs)
+	}
+	return facts, advice
+}
+
+func sameFile(a, b string) bool {
+	x, errA := os.Stat(a)
+	y, errB := os.Stat(b)
+	return errors.Join(errA, errB) == nil && os.SameFile(x, y)
 }

@@ -199,7 +199,7 @@ func TestAForeignUnitStays(t *testing.T) {
 func TestWithoutAManager(t *testing.T) {
 	m, _ := manager(t, "linux", errors.New("no bus"))
 	started, err := m.Install(t.Context(), odd, false)
-	if started || err != nil || !m.Installed() || len(m.Commands()) == 0 {
+	if started || err != nil || !m.Installed() || len(m.Steps()) == 0 {
 		t.Errorf("%v, %v", started, err)
 	}
 	if was, err := m.Uninstall(t.Context()); !was || err != nil {
