@@ -34,13 +34,15 @@ var imports = map[string][]string{
 	"page":     {"crib", "secret", "wire"},
 	"clients":  {"crib", "clients/edit"},
 	"bridge":   {"crib", "wire"},
-	"upstream": {"crib", "wire", "child"},
+	"upstream": {"crib", "wire", "child", "upstream/gate"},
 	"demo":     {"wire"},
+
+	"upstream/gate": {"crib"}, // who is let in to a server, below its legs
 
 	"clients/edit": {"crib"}, // text edits, below the clients whose files they change
 
 	"servers": {"crib", "wire", "secret", "page"},
-	"catalog": {"crib", "wire", "child", "upstream", "servers"},
+	"catalog": {"crib", "wire", "child", "upstream", "upstream/gate", "servers"},
 	"gateway": {"crib", "wire", "policy", "bridge", "upstream", "servers", "catalog"},
 
 	// Doors.

@@ -21,6 +21,8 @@ const (
 // oversize lists what may be over a limit, and why. A key is what the test
 // prints before the colon.
 var oversize = map[string]string{
+	"package upstream":   "the legs to servers, a file each, and how they are found and kept; what lets requests in stands apart in upstream/gate",
+	"package cli":        "the commands, a file each; what they share stands apart below it",
 	"package clients":    "nine clients' files, each in a few lines of one table; what edits text stands apart in clients/edit",
 	"package mcptest":    "the peers that tests meet, one file a kind; no program contains it",
 	"struct wire.Params": "one flat row of offsets, filled in one pass over the message; its only method finds a field by its JSON name",

@@ -12,6 +12,7 @@ import (
 	"github.com/toolcrib/toolcrib/internal/crib"
 	"github.com/toolcrib/toolcrib/internal/servers"
 	"github.com/toolcrib/toolcrib/internal/upstream"
+	"github.com/toolcrib/toolcrib/internal/upstream/gate"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
@@ -91,7 +92,7 @@ func New(opts Options) *Catalog {
 		opts.Upstream.Starting = make(chan struct{}, upstream.MaxStarting)
 	}
 	if opts.Upstream.Total == nil {
-		opts.Upstream.Total = new(upstream.Total)
+		opts.Upstream.Total = new(gate.Total)
 	}
 	c := &Catalog{opts: opts, subs: make(map[int]func(Change))}
 	c.snapshot.Store(&snapshot{byName: map[string]*Server{}})

@@ -162,7 +162,7 @@ func (g *Gateway) send(ctx context.Context, req *Request, t *target, sink Sink) 
 		}
 		out.Ticket = ticket
 		reply, err := leg.Do(ctx, out, ex)
-		ticket.Report(err)
+		t.server.Up().Report(ticket, err)
 		ex.close()
 		if t.state != nil && notExecuted(err) {
 			g.sealer.Restore(*t.state)

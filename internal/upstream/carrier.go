@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/upstream/gate"
 )
 
 // carrier brings requests to an HTTP server, each at most once.
@@ -38,7 +39,7 @@ func newCarrier(spec *Spec, opts *Options, creds http.Header) (*carrier, error) 
 			Proxy:               http.ProxyFromEnvironment,
 			DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
 			TLSHandshakeTimeout: dialTimeout,
-			MaxIdleConnsPerHost: MaxOpen,
+			MaxIdleConnsPerHost: gate.MaxOpen,
 			IdleConnTimeout:     90 * time.Second,
 			ForceAttemptHTTP2:   true,
 			DisableCompression:  true, // bytes go through as they come

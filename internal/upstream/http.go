@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/upstream/gate"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
@@ -308,7 +309,7 @@ func (l *httpLeg) answer(ctx context.Context, c *call, resp *http.Response) (*Re
 		drain(resp) // the answer comes on the stream
 		return l.awaited(ctx, c)
 	}
-	b, err := readAll(&holding{from: resp.Body, ticket: c.out.Ticket}, resp.ContentLength)
+	b, err := readAll(&gate.Reader{From: resp.Body, Ticket: c.out.Ticket}, resp.ContentLength)
 	if err != nil {
 		if errors.Is(err, errTooLarge) {
 			return nil, crib.Errorf(crib.TooLarge, "server %s answered more than %d bytes", l.spec.Name, MaxMessage)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/upstream/gate"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
@@ -336,9 +337,9 @@ func (l *sseLeg) taken(c *call, resp *http.Response) error {
 		drain(resp)
 		return nil
 	}
-	held := holding{from: resp.Body, ticket: c.out.Ticket}
+	held := gate.Reader{From: resp.Body, Ticket: c.out.Ticket}
 	b, err := readAll(&held, resp.ContentLength)
-	held.drop()
+	held.Drop()
 	if err != nil {
 		return nil // the stream tells
 	}

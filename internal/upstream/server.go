@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/upstream/gate"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
@@ -17,7 +18,7 @@ import (
 type Server struct {
 	spec Spec
 	opts *Options
-	gate *gate
+	gate *gate.Gate
 
 	mu     sync.Mutex // guards eras, slots, closed, last
 	eras   []wire.Era // that the server speaks; empty until known
@@ -89,7 +90,7 @@ func New(spec Spec, opts Options) *Server {
 	opts = opts.withDefaults()
 	spec.older = new(atomic.Bool)
 	s := &Server{spec: spec, opts: &opts, slots: make(map[slotKey]*slot), deaths: make(map[slotKey]int), last: State{Phase: Idle}}
-	s.gate = newGate(spec.Name, opts.Total)
+	s.gate = gate.New(spec.Name, opts.Total)
 	s.eras = slices.Clone(spec.Eras)
 	if spec.Era != "" {
 		s.eras = []wire.Era{spec.Era}
@@ -102,8 +103,29 @@ func New(spec Spec, opts Options) *Server {
 // now: Busy where it would be over a limit, Unavailable where the server failed
 // too often to be asked again at once. Nothing was sent then. The ticket must be
 // ended.
-func (s *Server) Admit(ctx context.Context, size int) (*Ticket, error) {
-	return s.gate.admit(ctx, size)
+func (s *Server) Admit(ctx context.Context, size int) (*gate.Ticket, error) {
+	return s.gate.Admit(ctx, size)
+}
+
+// Report tells the gate how a request ended that a leg was given. A refusal to
+// connect says that the server is away, which costs nobody anything to find
+// out; and what a client or a limit of the crib ended says nothing.
+func (s *Server) Report(t *gate.Ticket, err error) {
+	if err == nil {
+		t.Report(gate.Well, "")
+		return
+	}
+	if _, refused := errors.AsType[*refusedError](err); refused {
+		return
+	}
+	switch crib.CodeOf(err) {
+	case crib.Timeout:
+		t.Report(gate.Ill, "did not answer in time")
+	case crib.Unknown:
+		t.Report(gate.Ill, "broke off")
+	case crib.Unavailable:
+		t.Report(gate.Ill, "could not be reached")
+	}
 }
 
 // Name returns the server's name.
@@ -528,8 +550,8 @@ func (s *Server) State() State {
 	defer s.mu.Unlock()
 	st := s.last
 	st.Eras = slices.Clone(s.eras)
-	st.Queued, st.Held = int(s.gate.queued.Load()), s.gate.held.Load()
-	if why := s.gate.shut(time.Now()); why != "" {
+	st.Queued, st.Held = s.gate.Queued(), s.gate.Held()
+	if why := s.gate.Shut(); why != "" {
 		st.Phase, st.Error = Failed, why
 	}
 	for _, sl := range s.slots {

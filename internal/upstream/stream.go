@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/upstream/gate"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
@@ -57,12 +58,12 @@ type position struct {
 // stream that belongs to no request. It returns nothing at the end of the
 // stream.
 func (l *httpLeg) readStream(c *call, body io.Reader, pos *position) (*Reply, error) {
-	held := holding{from: body}
+	held := gate.Reader{From: body}
 	if c != nil {
-		held.ticket = c.out.Ticket
+		held.Ticket = c.out.Ticket
 	}
 	events := wire.NewEventReader(&held, MaxMessage)
-	for ; ; held.drop() {
+	for ; ; held.Drop() {
 		ev, err := events.Next()
 		if over := (*wire.EventTooLargeError)(nil); errors.As(err, &over) {
 			err := crib.Errorf(crib.TooLarge, "server %s sent an event of more than %d bytes", l.spec.Name, MaxMessage)

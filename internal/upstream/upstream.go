@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolcrib/toolcrib/internal/child"
 	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/upstream/gate"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
@@ -91,7 +92,7 @@ type Options struct {
 	Liveness     time.Duration
 	Children     *child.Registry // remembers the processes; nil does not
 	Starting     chan struct{}   // one slot per child that may start at a time; nil makes MaxStarting
-	Total        *Total          // what all servers have open together; nil makes one
+	Total        *gate.Total     // what all servers have open together; nil makes one
 }
 
 func (o Options) withDefaults() Options {
@@ -111,7 +112,7 @@ func (o Options) withDefaults() Options {
 		o.Liveness = Liveness
 	}
 	if o.Total == nil {
-		o.Total = new(Total)
+		o.Total = new(gate.Total)
 	}
 	if o.Starting == nil {
 		o.Starting = make(chan struct{}, MaxStarting)
@@ -167,7 +168,7 @@ type Outgoing struct {
 	// Forever lifts the limits of time: the request is a stream.
 	Forever bool
 	// Ticket counts the bytes of the answer; nil counts nothing.
-	Ticket *Ticket
+	Ticket *gate.Ticket
 }
 
 // body returns the message to send with id as its id and progress token.

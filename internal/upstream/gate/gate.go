@@ -1,8 +1,10 @@
-package upstream
+// Package gate lets requests to a server in: no more than it can take, within
+// so much memory, and none, but for one trial now and then, while the server
+// fails one after the other.
+package gate
 
 import (
 	"context"
-	"errors"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -37,9 +39,8 @@ type Total struct {
 	held atomic.Int64
 }
 
-// gate lets requests to one server in: no more than it can take, and none, but
-// for one trial now and then, while it fails one after the other.
-type gate struct {
+// Gate is that of one server.
+type Gate struct {
 	name   string
 	total  *Total
 	places *semaphore.Weighted
@@ -54,22 +55,23 @@ type gate struct {
 	trial    bool       // one request is out to see whether the server is well
 }
 
-func newGate(name string, total *Total) *gate {
-	return &gate{name: name, total: total, places: semaphore.NewWeighted(MaxOpen)}
+// New makes the gate of the server with a name. total counts for all of them.
+func New(name string, total *Total) *Gate {
+	return &Gate{name: name, total: total, places: semaphore.NewWeighted(MaxOpen)}
 }
 
 // Ticket is the right to have one request open at a server.
 type Ticket struct {
-	g     *gate
+	g     *Gate
 	began time.Time
 	held  atomic.Int64
 	trial bool
 }
 
-// admit lets in a request of size bytes, or tells why it does not: Busy where
+// Admit lets in a request of size bytes, or tells why it does not: Busy where
 // it would be over a limit, Unavailable where the server is left alone. Nothing
 // was sent then. The ticket must be ended.
-func (g *gate) admit(ctx context.Context, size int) (*Ticket, error) {
+func (g *Gate) Admit(ctx context.Context, size int) (*Ticket, error) {
 	t := &Ticket{g: g, began: time.Now()}
 	var err error
 	if t.trial, err = g.well(t.began); err != nil {
@@ -82,7 +84,7 @@ func (g *gate) admit(ctx context.Context, size int) (*Ticket, error) {
 	return t, nil
 }
 
-func (g *gate) enter(ctx context.Context, t *Ticket, size int) error {
+func (g *Gate) enter(ctx context.Context, t *Ticket, size int) error {
 	if g.total.open.Add(1) > MaxOpenTotal {
 		g.total.open.Add(-1)
 		return crib.Errorf(crib.Busy, "the crib has %d requests open at its servers, which is all that it takes; nothing was sent, try again later", MaxOpenTotal)
@@ -99,7 +101,7 @@ func (g *gate) enter(ctx context.Context, t *Ticket, size int) error {
 }
 
 // place waits for one of the server's places.
-func (g *gate) place(ctx context.Context) error {
+func (g *Gate) place(ctx context.Context) error {
 	if g.places.TryAcquire(1) {
 		return nil
 	}
@@ -134,25 +136,26 @@ func (t *Ticket) Hold(n int) *crib.Error {
 	return nil
 }
 
-// holding counts what is read from a server and kept.
-type holding struct {
-	from   io.Reader
-	ticket *Ticket
-	n      int
+// Reader counts what is read from a server and kept for a request.
+type Reader struct {
+	From   io.Reader
+	Ticket *Ticket // nil counts nothing
+
+	n int
 }
 
-func (h *holding) Read(p []byte) (int, error) {
-	n, err := h.from.Read(p)
+func (h *Reader) Read(p []byte) (int, error) {
+	n, err := h.From.Read(p)
 	h.n += n
-	if over := h.ticket.Hold(n); over != nil {
+	if over := h.Ticket.Hold(n); over != nil {
 		return 0, over
 	}
 	return n, err
 }
 
-// drop says that what was read until now is not kept any more.
-func (h *holding) drop() {
-	h.ticket.Hold(-h.n) //nolint:errcheck // less is never over a limit
+// Drop says that what was read until now is not kept any more.
+func (h *Reader) Drop() {
+	h.Ticket.Hold(-h.n) //nolint:errcheck // less is never over a limit
 	h.n = 0
 }
 
@@ -178,12 +181,23 @@ func (t *Ticket) noTrial() {
 	t.g.trial = false
 }
 
-// Report tells how the request went that a leg was given; err is that of Do.
-func (t *Ticket) Report(err error) { t.g.learn(t, err, time.Now()) }
+// Health is what the end of a request says of its server.
+type Health int
+
+// What it can say.
+const (
+	Nothing Health = iota
+	Well
+	Ill
+)
+
+// Report tells how the request went that a server was given. why says what an
+// ill server did, in words that follow "the last time it".
+func (t *Ticket) Report(h Health, why string) { t.g.learn(t, h, why, time.Now()) }
 
 // well reports whether the server may be asked. Behind the pause one request
 // may, to see whether it is.
-func (g *gate) well(now time.Time) (trial bool, err error) {
+func (g *Gate) well(now time.Time) (trial bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.failures < tripAfter {
@@ -200,13 +214,12 @@ func (g *gate) well(now time.Time) (trial bool, err error) {
 }
 
 // learn takes note of how a request went.
-func (g *gate) learn(t *Ticket, err error, now time.Time) {
-	why, v := judgeEnd(err)
+func (g *Gate) learn(t *Ticket, h Health, why string, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
-	case v == saysNothing:
-	case v == saysWell:
+	case h == Nothing:
+	case h == Well:
 		g.failures, g.last = 0, ""
 	case t.began.Before(g.at):
 		// It was open when the last one failed: one event, not two.
@@ -217,41 +230,22 @@ func (g *gate) learn(t *Ticket, err error, now time.Time) {
 	}
 }
 
-// shut tells why nothing is let in, "" if something is.
-func (g *gate) shut(now time.Time) string {
+// Shut tells why nothing is let in, "" if something is.
+func (g *Gate) Shut() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.failures < tripAfter || !g.trial && !now.Before(g.until) {
+	if g.failures < tripAfter || !g.trial && !time.Now().Before(g.until) {
 		return ""
 	}
 	return "it failed several times in a row: the last time it " + g.last
 }
 
-type health int
+// Queued is how many requests wait for a place.
+func (g *Gate) Queued() int { return int(g.queued.Load()) }
 
-const (
-	saysNothing health = iota
-	saysWell
-	saysIll
-)
+// Held is how many bytes are kept in memory for the server's requests.
+func (g *Gate) Held() int64 { return g.held.Load() }
 
-// judgeEnd tells what the end of a request says of its server. A refusal to
-// connect says that the server is away, which costs nobody anything to find
-// out; and what a client or a limit of the crib ended says nothing.
-func judgeEnd(err error) (why string, v health) {
-	if err == nil {
-		return "", saysWell
-	}
-	if _, refused := errors.AsType[*refusedError](err); refused {
-		return "", saysNothing
-	}
-	switch crib.CodeOf(err) {
-	case crib.Timeout:
-		return "did not answer in time", saysIll
-	case crib.Unknown:
-		return "broke off", saysIll
-	case crib.Unavailable:
-		return "could not be reached", saysIll
-	}
-	return "", saysNothing
+func unavailable(server, format string, args ...any) *crib.Error {
+	return crib.Errorf(crib.Unavailable, "server %s "+format, append([]any{server}, args...)...)
 }

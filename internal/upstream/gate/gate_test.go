@@ -1,4 +1,4 @@
-package upstream
+package gate
 
 import (
 	"context"
@@ -10,18 +10,18 @@ import (
 	"github.com/toolcrib/toolcrib/internal/crib"
 )
 
-func admitted(t *testing.T, g *gate, size int) *Ticket {
+func admitted(t *testing.T, g *Gate, size int) *Ticket {
 	t.Helper()
-	ticket, err := g.admit(t.Context(), size)
+	ticket, err := g.Admit(t.Context(), size)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return ticket
 }
 
-func refusedWith(t *testing.T, g *gate, size int, code crib.Code, text string) {
+func refusedWith(t *testing.T, g *Gate, size int, code crib.Code, text string) {
 	t.Helper()
-	ticket, err := g.admit(t.Context(), size)
+	ticket, err := g.Admit(t.Context(), size)
 	if err == nil {
 		ticket.End()
 		t.Fatalf("let in; want %s", code)
@@ -32,7 +32,7 @@ func refusedWith(t *testing.T, g *gate, size int, code crib.Code, text string) {
 }
 
 // empty shows that nothing is counted that is not there any more.
-func empty(t *testing.T, g *gate) {
+func empty(t *testing.T, g *Gate) {
 	t.Helper()
 	if open, held := g.total.open.Load(), g.total.held.Load(); open != 0 || held != 0 || g.held.Load() != 0 || g.queued.Load() != 0 {
 		t.Errorf("left: %d open, %d bytes in total, %d of the server, %d waiting", open, held, g.held.Load(), g.queued.Load())
@@ -48,7 +48,7 @@ func empty(t *testing.T, g *gate) {
 func TestPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		total := new(Total)
-		g, other := newGate("one", total), newGate("other", total)
+		g, other := New("one", total), New("other", total)
 		var in []*Ticket
 		for range MaxOpen {
 			in = append(in, admitted(t, g, 1))
@@ -64,7 +64,7 @@ func TestPlaces(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		gone := make(chan error)
 		go func() {
-			_, err := g.admit(ctx, 1)
+			_, err := g.Admit(ctx, 1)
 			gone <- err
 		}()
 		synctest.Wait()
@@ -76,7 +76,7 @@ func TestPlaces(t *testing.T) {
 		order := make(chan int, MaxQueued)
 		for i := range MaxQueued {
 			go func() {
-				ticket, err := g.admit(t.Context(), 1)
+				ticket, err := g.Admit(t.Context(), 1)
 				if err != nil {
 					t.Error(err)
 					return
@@ -108,34 +108,34 @@ func TestTotals(t *testing.T) {
 	for i := range MaxOpenTotal {
 		in = append(in, admitted(t, gateOf(total, in, i), 1))
 	}
-	refusedWith(t, newGate("another", total), 1, crib.Busy, "1024 requests open at its servers")
+	refusedWith(t, New("another", total), 1, crib.Busy, "1024 requests open at its servers")
 	in[0].End()
-	admitted(t, newGate("another", total), 1).End()
+	admitted(t, New("another", total), 1).End()
 	for _, ticket := range in[1:] {
 		ticket.End()
 	}
 
 	big := MaxHeld - 1
 	for range MaxHeldTotal / MaxHeld {
-		in = append(in, admitted(t, newGate("big", total), big))
+		in = append(in, admitted(t, New("big", total), big))
 	}
-	refusedWith(t, newGate("another", total), MaxHeld/2, crib.Busy, "all servers")
+	refusedWith(t, New("another", total), MaxHeld/2, crib.Busy, "all servers")
 	for _, ticket := range in[MaxOpenTotal:] {
 		ticket.End()
 	}
-	empty(t, newGate("", total))
+	empty(t, New("", total))
 }
 
 // gateOf is the gate of the server that request i goes to: MaxOpen at each.
-func gateOf(total *Total, in []*Ticket, i int) *gate {
+func gateOf(total *Total, in []*Ticket, i int) *Gate {
 	if i%MaxOpen == 0 {
-		return newGate("many", total)
+		return New("many", total)
 	}
 	return in[i-1].g
 }
 
 func TestMemory(t *testing.T) {
-	g := newGate("one", new(Total))
+	g := New("one", new(Total))
 	first := admitted(t, g, MaxHeld/2)
 	refusedWith(t, g, MaxHeld/2+1, crib.Busy, "67108864 bytes; nothing was sent")
 	second := admitted(t, g, MaxHeld/4)
@@ -154,33 +154,42 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-var (
-	late   = crib.Errorf(crib.Timeout, "late")
-	broken = crib.Errorf(crib.Unknown, "broken")
-	away   = &refusedError{crib.Errorf(crib.Unavailable, "refused")}
+const (
+	late   = "did not answer in time"
+	broken = "broke off"
+	fine   = ""
 )
+
+// report reports what an ill server did, or that it is well.
+func report(t *Ticket, why string) {
+	if why == fine {
+		t.Report(Well, "")
+		return
+	}
+	t.Report(Ill, why)
+}
 
 // A server that fails one after the other is left alone for as long as the
 // last failure took, then tried with one request.
 func TestBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate("one", new(Total))
-		ask := func(took time.Duration, err error) {
+		g := New("one", new(Total))
+		ask := func(took time.Duration, why string) {
 			t.Helper()
 			ticket := admitted(t, g, 1)
 			time.Sleep(took)
-			ticket.Report(err)
+			report(ticket, why)
 			ticket.End()
 		}
 		for range tripAfter - 1 {
 			ask(time.Minute, late)
 		}
-		ask(time.Second, nil) // it lives
+		ask(time.Second, fine) // it lives
 		for range tripAfter {
 			ask(5*time.Second, late)
 		}
 		refusedWith(t, g, 1, crib.Unavailable, "failed 5 times in a row and is tried again in 5s; the last time it did not answer in time")
-		if g.shut(time.Now()) == "" {
+		if g.Shut() == "" {
 			t.Error("nobody is told that it is left alone")
 		}
 		time.Sleep(5*time.Second - 1)
@@ -190,17 +199,17 @@ func TestBreaker(t *testing.T) {
 		trial := admitted(t, g, 1)
 		refusedWith(t, g, 1, crib.Unavailable, "is being tried again")
 		time.Sleep(time.Hour)
-		trial.Report(late)
+		report(trial, late)
 		trial.End()
 		refusedWith(t, g, 1, crib.Unavailable, "failed 6 times in a row and is tried again in 30s")
 		time.Sleep(maxPause)
 		ask(time.Millisecond, broken)
 		time.Sleep(minPause)
-		ask(time.Second, nil)
+		ask(time.Second, fine)
 		for range 2 * MaxOpen {
-			ask(0, nil)
+			ask(0, fine)
 		}
-		if why := g.shut(time.Now()); why != "" {
+		if why := g.Shut(); why != "" {
 			t.Error("still shut:", why)
 		}
 		empty(t, g)
@@ -210,10 +219,10 @@ func TestBreaker(t *testing.T) {
 // A trial that comes to nothing leaves the way open for the next one.
 func TestATrialThatEndsWithoutVerdict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate("one", new(Total))
+		g := New("one", new(Total))
 		for range tripAfter {
 			ticket := admitted(t, g, 1)
-			ticket.Report(broken)
+			report(ticket, broken)
 			ticket.End()
 			time.Sleep(1)
 		}
@@ -222,10 +231,10 @@ func TestATrialThatEndsWithoutVerdict(t *testing.T) {
 		trial := admitted(t, g, 1)                       // no leg was to be had: nothing to report
 		trial.End()
 		trial = admitted(t, g, 1)
-		trial.Report(crib.Errorf(crib.Cancelled, "the client left"))
+		trial.Report(Nothing, "")
 		trial.End()
 		trial = admitted(t, g, 1)
-		trial.Report(nil)
+		report(trial, fine)
 		trial.End()
 		admitted(t, g, 1).End()
 		admitted(t, g, 1).End()
@@ -233,44 +242,32 @@ func TestATrialThatEndsWithoutVerdict(t *testing.T) {
 	})
 }
 
-// One event that ends many requests is one failure, and a server that is away
-// or a client that leaves is none.
-func TestWhatIsNoFailure(t *testing.T) {
-	for name, err := range map[string]error{
-		"a refused connection":  away,
-		"a client that left":    crib.Errorf(crib.Cancelled, "cancelled"),
-		"a limit of the crib":   crib.Errorf(crib.TooLarge, "too large"),
-		"a refused credential":  crib.Errorf(crib.Unauthorized, "401"),
-		"an answer":             nil,
-		"a fault of the crib's": context.Canceled,
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			g := newGate("one", new(Total))
-			for range 3 * tripAfter {
-				ticket := admitted(t, g, 1)
-				time.Sleep(time.Second)
-				ticket.Report(err)
-				ticket.End()
-			}
-			if g.failures != 0 {
-				t.Errorf("%s: counted %d times", name, g.failures)
-			}
-		})
-	}
+// One event that ends many requests is one failure, and an end that says nothing
+// is none.
+func TestOneEventIsOneFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate("one", new(Total))
+		g := New("one", new(Total))
 		var open []*Ticket
 		for range MaxOpen {
 			open = append(open, admitted(t, g, 1))
 		}
 		time.Sleep(time.Second)
 		for _, ticket := range open {
-			ticket.Report(broken)
+			report(ticket, broken)
 			ticket.End()
 			time.Sleep(time.Millisecond)
 		}
 		if g.failures != 1 {
 			t.Errorf("one crash counts %d times", g.failures)
+		}
+		for range 3 * tripAfter {
+			ticket := admitted(t, g, 1)
+			time.Sleep(time.Second)
+			ticket.Report(Nothing, "")
+			ticket.End()
+		}
+		if g.failures != 1 {
+			t.Errorf("what says nothing counts: %d", g.failures)
 		}
 	})
 }
