@@ -312,7 +312,7 @@ func (d *Door) get(w http.ResponseWriter, r *http.Request, p crib.Principal) {
 		web.WriteRPCError(w, http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "this protocol version has no GET; send subscriptions/listen")
 		return
 	}
-	if accept := r.Header.Get("Accept"); accept != "" && !strings.Contains(accept, "text/event-stream") && !strings.Contains(accept, "*/*") {
+	if accept := strings.ToLower(r.Header.Get("Accept")); accept != "" && !strings.Contains(accept, "text/event-stream") && !strings.Contains(accept, "text/*") && !strings.Contains(accept, "*/*") {
 		web.WriteRPCError(w, http.StatusNotAcceptable, wire.CodeInvalidRequest, "send Accept: text/event-stream")
 		return
 	}
