@@ -25,14 +25,15 @@ const maxBody = 64 << 20
 type HTTPOptions struct {
 	Options
 
-	Strict     bool     // check every header that the protocol asks for
-	NoSession  bool     // legacy without sessions
-	NoGET      bool     // GET is answered with 405
-	AlwaysSSE  bool     // answers are event streams even where JSON would do
-	EventIDs   bool     // legacy streams can be resumed
-	Style      SSEStyle // of event streams
-	OldSSE     bool     // the transport of 2024-11-05: GET for the stream, POST elsewhere
-	OldSSEPath string   // what the old transport names as its endpoint; "" is a right one
+	Strict      bool     // check every header that the protocol asks for
+	NoSession   bool     // legacy without sessions
+	NoGET       bool     // GET is answered with 405
+	AlwaysSSE   bool     // answers are event streams even where JSON would do
+	EventIDs    bool     // legacy streams can be resumed
+	Style       SSEStyle // of event streams
+	OldSSE      bool     // the transport of 2024-11-05: GET for the stream, POST elsewhere
+	OldSSEPath  string   // what the old transport names as its endpoint; "" is a right one
+	OldSSEAgain string   // what it names in a second event; "" sends none
 }
 
 // Break is how an answer breaks off.

@@ -149,6 +149,9 @@ func (h *HTTP) serveOldSSE(w http.ResponseWriter, r *http.Request, body []byte) 
 		}
 		h.opts.Style.StartSSE(w)
 		h.opts.Style.WriteSSE(w, Event{Name: "endpoint", Data: path})
+		if h.opts.OldSSEAgain != "" {
+			h.opts.Style.WriteSSE(w, Event{Name: "endpoint", Data: h.opts.OldSSEAgain})
+		}
 		(&writer{w: w, style: h.opts.Style}).copy(r.Context(), s.channel, 0)
 	case r.Method == http.MethodPost && r.URL.Path == "/messages":
 		h.mu.Lock()
