@@ -10,8 +10,10 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -20,7 +22,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"syscall"
 	"time"
+)
+
+const (
+	starting = 20 * time.Second // until the crib serves
+	driving  = 25 * time.Second // for the driver: less than the suite's 30 for us
+	grace    = 5 * time.Second  // for a program that was told to end
 )
 
 func main() {
@@ -54,8 +63,11 @@ func run(crib, driver, server string) (err error) {
 		defer front.Close()
 		address = front.Addr().String()
 	}
-	d := exec.Command(driver, "http://"+address+"/v1/mcp/suite")
-	d.Stdout, d.Stderr = os.Stdout, os.Stderr
+	// The suite ends the shell that started us, and nothing else.
+	ctx, cancel := context.WithTimeout(context.Background(), driving)
+	defer cancel()
+	d := exec.CommandContext(ctx, driver, "http://"+address+"/v1/mcp/suite")
+	d.Stdout, d.Stderr, d.WaitDelay = os.Stdout, os.Stderr, grace
 	if err := d.Run(); err != nil {
 		return fmt.Errorf("driver: %w", err)
 	}
@@ -92,38 +104,49 @@ func startCrib(crib, folder, server string, modern bool) (address string, stop f
 			return "", nil, err
 		}
 	}
-	c := exec.Command(crib, "serve", "--workspace", workspace, "--data", filepath.Join(folder, "data"), "--listen", "127.0.0.1:0")
+	ctx, cancel := context.WithCancel(context.Background())
+	c := exec.CommandContext(ctx, crib, "serve", "--workspace", workspace, "--data", filepath.Join(folder, "data"), "--listen", "127.0.0.1:0")
+	// Not an interrupt: a shell in the background has its children ignore those.
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
+	c.WaitDelay = grace
 	log, err := c.StderrPipe()
 	if err != nil {
+		cancel()
 		return "", nil, err
 	}
 	if err := c.Start(); err != nil {
+		cancel()
 		return "", nil, err
 	}
-	found := make(chan string, 1)
+	found, ended := make(chan string, 1), make(chan struct{})
 	go func() {
+		defer close(ended)
 		lines := bufio.NewScanner(log)
 		for lines.Scan() {
 			fmt.Fprintln(os.Stderr, lines.Text())
 			if m := serving.FindStringSubmatch(lines.Text()); m != nil {
 				found <- m[1]
+				break
 			}
 		}
-		close(found)
+		io.Copy(os.Stderr, log) //nolint:errcheck // it is for people
 	}()
 	stop = func() {
-		c.Process.Signal(os.Interrupt) //nolint:errcheck // it may have ended
-		c.Wait()                       //nolint:errcheck // its log says why
+		cancel()
+		select { // Wait closes what is still being read
+		case <-ended:
+		case <-time.After(grace):
+		}
+		c.Wait() //nolint:errcheck // its log says why
 	}
 	select {
 	case address = <-found:
-	case <-time.After(20 * time.Second):
+		return address, stop, nil
+	case <-ended:
+	case <-time.After(starting):
 	}
-	if address == "" {
-		stop()
-		return "", nil, errors.New("the crib did not start")
-	}
-	return address, stop, nil
+	stop()
+	return "", nil, errors.New("the crib did not start")
 }
 
 // legacyFront stands before the crib and knows no server/discover, so that a
