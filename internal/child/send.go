@@ -2,6 +2,7 @@ package child
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -38,12 +39,16 @@ func (e *SendError) Unwrap() error { return e.err }
 // read should be ended is for the owner to decide: it may be busy with a call.
 //
 // Every error that is not of code Invalid is a *SendError.
-func (p *Process) Send(line []byte) error {
+func (p *Process) Send(line []byte) error { return p.SendFor(context.Background(), line) }
+
+// SendFor is Send for somebody who waits no longer than ctx: a message whose
+// turn to be written has not come by then is withdrawn.
+func (p *Process) SendFor(ctx context.Context, line []byte) error {
 	if bytes.ContainsAny(line, "\r\n") {
 		return crib.Errorf(crib.Invalid, "a message to a child process contains a line break; write it on one line")
 	}
 	deadline := time.Now().Add(p.opts.WriteTimeout)
-	if err := p.acquire(); err != nil {
+	if err := p.acquire(ctx); err != nil {
 		return p.sendError(false, err)
 	}
 	p.buf = append(append(p.buf[:0], line...), '\n')
@@ -62,9 +67,9 @@ func (p *Process) Send(line []byte) error {
 	return nil
 }
 
-// acquire takes the token that allows writing. It gives up after WriteTimeout
-// and when the child is gone.
-func (p *Process) acquire() error {
+// acquire takes the token that allows writing. It gives up after WriteTimeout,
+// with ctx, and when the child is gone.
+func (p *Process) acquire(ctx context.Context) error {
 	select {
 	case <-p.slot:
 		return nil
@@ -77,6 +82,8 @@ func (p *Process) acquire() error {
 		return nil
 	case <-timer.C:
 		return os.ErrDeadlineExceeded
+	case <-ctx.Done():
+		return ctx.Err()
 	case <-p.done:
 		return os.ErrClosed
 	}

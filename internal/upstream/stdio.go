@@ -139,7 +139,12 @@ func (l *stdioLeg) answer(body []byte) {
 }
 
 func (l *stdioLeg) send(body []byte) (sent bool, err error) {
-	err = l.proc.Send(wire.OneLine(body))
+	return l.sendFor(context.Background(), body)
+}
+
+// sendFor is send for somebody who waits no longer than ctx.
+func (l *stdioLeg) sendFor(ctx context.Context, body []byte) (sent bool, err error) {
+	err = l.proc.SendFor(ctx, wire.OneLine(body))
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		l.Retire() // it does not read: it may end what it is busy with, and gets nothing new
 	}
@@ -165,7 +170,10 @@ func (l *stdioLeg) Do(ctx context.Context, out *Outgoing, lis Listener) (*Reply,
 	if ctx.Err() != nil {
 		return nil, crib.Errorf(crib.Cancelled, "%s was cancelled", out.Method)
 	}
-	if sent, err := l.send(out.body(c.id)); err != nil {
+	if sent, err := l.sendFor(ctx, out.body(c.id)); err != nil {
+		if !sent && ctx.Err() != nil {
+			return nil, crib.Errorf(crib.Cancelled, "%s was cancelled", out.Method) // the server never saw it
+		}
 		select {
 		case <-l.done: // the process ended: say how
 			return nil, lost(l.spec.Name, out, sent, l.exited().Error())
