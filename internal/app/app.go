@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -65,7 +64,7 @@ type App struct {
 	at       listeners
 	current  atomic.Pointer[state]
 	stopping atomic.Bool
-	reload   sync.Mutex // held while a configuration is loaded
+	reloading
 }
 
 // holding is what the crib has taken of its data folder.
@@ -97,6 +96,7 @@ type state struct {
 // one server's definition costs that server.
 func New(o Options) (_ *App, err error) {
 	a := &App{opts: o, started: time.Now()}
+	a.used.init()
 	a.log = o.Log
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
@@ -234,28 +234,6 @@ func (a *App) build(st *state) error {
 	return nil
 }
 
-// credentials resolves the secrets of a definition, at connect time. The
-// stores tell the redactor of each one.
-func (a *App) credentials(ctx context.Context, def *servers.Definition) (upstream.Credentials, error) {
-	stores := a.current.Load().stores
-	creds := upstream.Credentials{Header: make(http.Header)}
-	headers, err := def.ResolveHeaders(ctx, stores)
-	if err != nil {
-		return creds, err
-	}
-	for _, h := range headers {
-		creds.Header.Set(h.Name, h.Value.Reveal())
-	}
-	env, err := def.ResolveEnv(ctx, stores)
-	if err != nil {
-		return creds, err
-	}
-	for _, e := range env {
-		creds.Env = append(creds.Env, e.Name+"="+e.Value.Reveal())
-	}
-	return creds, nil
-}
-
 // listen takes the address for clients and the socket for operators.
 func (a *App) listen(st *state) error {
 	l, err := net.Listen("tcp", st.config.Listen)
@@ -288,32 +266,6 @@ func (a *App) Addr() string { return a.at.front.Addr().String() }
 
 // Redactor hides every secret that was resolved so far.
 func (a *App) Redactor() *secret.Redactor { return &a.redactor }
-
-// Reload reads configuration, definitions and tokens again and makes them
-// those of the crib, whole or not at all. The address and the stores of a
-// running crib stay as they are.
-func (a *App) Reload() error {
-	a.reload.Lock()
-	defer a.reload.Unlock()
-	if err := a.auth.Reload(); err != nil {
-		return err
-	}
-	st, err := a.load()
-	if err != nil {
-		a.log.Error("reload refused; what was loaded before stays", "err", err)
-		return err
-	}
-	guarded, err := a.guard(st)
-	if err != nil {
-		return err
-	}
-	a.auth.SetAnonymous(st.config.Anonymous)
-	a.guarded.Store(&guarded)
-	a.current.Store(st)
-	a.cat.Apply(st.set.All())
-	a.log.Info("reloaded", "servers", len(st.set.All()))
-	return nil
-}
 
 // Hurry makes the end of the crib wait for nothing any more: open requests are
 // cut, and children are killed.
@@ -415,10 +367,19 @@ func (a *App) handler() http.Handler {
 
 // guard puts the configured checks before the door.
 func (a *App) guard(st *state) (http.Handler, error) {
-	guard, err := web.Guard(web.Options{AllowedHosts: st.config.AllowedHosts, AllowedOrigins: st.config.AllowedOrigins})
+	guard, err := checks(st)
 	if err != nil {
 		return nil, err
 	}
+	return guard(a.routes()), nil
+}
+
+func checks(st *state) (web.Middleware, error) {
+	return web.Guard(web.Options{AllowedHosts: st.config.AllowedHosts, AllowedOrigins: st.config.AllowedOrigins})
+}
+
+// routes are what lies behind the checks.
+func (a *App) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -431,13 +392,13 @@ func (a *App) guard(st *state) (http.Handler, error) {
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		plain(w, http.StatusNotFound, "nothing is here: MCP is at /v1/mcp, one server's at /v1/mcp/{server}\n")
 	})
-	return guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/v1/") {
 			a.door.ServeHTTP(w, r)
 			return
 		}
 		mux.ServeHTTP(w, r)
-	})), nil
+	})
 }
 
 func plain(w http.ResponseWriter, status int, text string) {

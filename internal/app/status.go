@@ -29,6 +29,9 @@ type Status struct {
 	Servers   []ServerStatus `json:"servers"`
 	Shadowed  []Shadowed     `json:"shadowed,omitempty"`
 	Faults    []string       `json:"faults,omitempty"`
+	// Refused is the last reload, if it was refused: what is shown here is what
+	// was loaded before.
+	Refused *Refusal `json:"refused,omitempty"`
 }
 
 // Shadowed is a definition that another one of the same name hides.
@@ -89,7 +92,7 @@ func (a *App) Status() Status {
 	out := Status{
 		Version: a.opts.Version, PID: os.Getpid(), Address: a.Addr(), Started: a.started,
 		Workspace: st.config.Workspace, Data: st.config.Data, Anonymous: st.config.Anonymous, Isolation: "none",
-		Sessions: a.gw.Sessions(), Servers: []ServerStatus{},
+		Sessions: a.gw.Sessions(), Servers: []ServerStatus{}, Refused: a.refused.Load(),
 	}
 	for _, def := range st.set.All() {
 		out.Servers = append(out.Servers, a.serverStatus(&def))

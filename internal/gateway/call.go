@@ -13,6 +13,7 @@ import (
 	"github.com/toolcrib/toolcrib/internal/catalog"
 	"github.com/toolcrib/toolcrib/internal/crib"
 	"github.com/toolcrib/toolcrib/internal/policy"
+	"github.com/toolcrib/toolcrib/internal/servers"
 	"github.com/toolcrib/toolcrib/internal/upstream"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
@@ -25,7 +26,8 @@ func (g *Gateway) call(ctx context.Context, req *Request, sink Sink) Answer {
 	if err != nil {
 		return g.refuseCall(req, err)
 	}
-	if d := decide(req.Principal, t.server, t.name, t.server.Def().Offers(t.name)); !d.Allowed() {
+	def := t.server.Def() // once: a reload may exchange it at any moment
+	if d := decide(req.Principal, def, t.name, def.Offers(t.name)); !d.Allowed() {
 		g.log.Info("tools/call refused", "principal", req.Principal.String(), "address", t.address().String(), "reason", d.Reason)
 		return g.notAllowed(req, t, d)
 	}
@@ -96,8 +98,7 @@ func notFoundAs(unknown, err error) error {
 
 // decide is the one decision about a tool, for the list and for the call, and
 // about a vendor's method.
-func decide(p crib.Principal, srv *catalog.Server, tool string, offered bool) crib.Decision {
-	def := srv.Def()
+func decide(p crib.Principal, def *servers.Definition, tool string, offered bool) crib.Decision {
 	q := policy.Question{Principal: p, Address: crib.Address{Server: def.Name, Tool: tool}, Offered: offered}
 	if effect, pattern, explicit := def.GateFor(tool); explicit {
 		q.Gate, q.Pattern = effect, pattern

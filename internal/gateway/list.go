@@ -137,9 +137,10 @@ func (g *Gateway) visible(req *Request, got catalog.Listed, k catalog.Kind) []*c
 	if k != catalog.Tools {
 		return got.List.Items
 	}
+	def := got.Server.Def() // once: a reload may exchange it at any moment
 	out := make([]*catalog.Item, 0, len(got.List.Items))
 	for _, it := range got.List.Items {
-		if decide(req.Principal, got.Server, it.ID, got.Server.Def().Offers(it.ID)).Allowed() {
+		if decide(req.Principal, def, it.ID, def.Offers(it.ID)).Allowed() {
 			out = append(out, it)
 		}
 	}

@@ -121,11 +121,12 @@ func (g *Gateway) vendor(ctx context.Context, req *Request, sink Sink) Answer {
 	}
 	method := req.Message.Method
 	tasks := strings.HasPrefix(method, "tasks/")
-	if !tasks && !srv.Def().PassesMethod(method) {
-		return methodNotFound(req)
-	}
 	if !tasks {
-		if d := decide(req.Principal, srv, method, true); !d.Allowed() {
+		def := srv.Def() // once: a reload may exchange it at any moment
+		if !def.PassesMethod(method) {
+			return methodNotFound(req)
+		}
+		if d := decide(req.Principal, def, method, true); !d.Allowed() {
 			return g.failure(req, crib.Errorf(crib.Denied, "%s is not allowed: %s", method, d.Reason))
 		}
 	}

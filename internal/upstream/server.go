@@ -504,6 +504,18 @@ func (s *Server) Drop(share string) {
 	}
 }
 
+// Renew has whoever asks for a leg from now on get a new one, which resolves
+// its secrets anew. What is open on the old ones goes on.
+func (s *Server) Renew() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sl := range s.slots {
+		if sl.leg != nil {
+			sl.leg.Retire()
+		}
+	}
+}
+
 // Finish takes no new requests, lets those that are open end, for Drain at
 // most and not behind the end of ctx, and closes.
 func (s *Server) Finish(ctx context.Context) {
