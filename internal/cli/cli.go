@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -30,21 +31,28 @@ const (
 // Main runs the command that args, without the program's name, asks for. It
 // returns the exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), endingSignals()...)
+	e := newEnv(stdin, stdout, stderr, environ)
+	ctx, stop := signal.NotifyContext(context.Background(), endingSignals(e.reloadsOnHangup(args))...)
 	defer stop()
 	// The first signal asks for an orderly end. The next one meets the default:
 	// it ends the process at once.
 	context.AfterFunc(ctx, stop)
-	return newEnv(stdin, stdout, stderr, environ).run(ctx, args)
+	return e.run(ctx, args)
+}
+
+// reloadsOnHangup reports whether SIGHUP tells this command to reload, as it
+// does services. Where there is a terminal it tells that the terminal is gone.
+func (e *env) reloadsOnHangup(args []string) bool {
+	return slices.Contains(args, "serve") && !text.IsTerminal(e.in)
 }
 
 // endingSignals are those by which terminals, service managers and harnesses
 // end a program. One that was ignored when the program started, as under
 // nohup, stays so.
-func endingSignals() []os.Signal {
+func endingSignals(reloads bool) []os.Signal {
 	var list []os.Signal
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
-		if !signal.Ignored(s) {
+		if !signal.Ignored(s) && !(reloads && s == syscall.SIGHUP) {
 			list = append(list, s)
 		}
 	}

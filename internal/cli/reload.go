@@ -13,9 +13,11 @@ func (e *env) reloadCommand() *cobra.Command {
 		Use: "reload", GroupID: groupStart, Args: args(cobra.NoArgs),
 		Short: "Make the running crib read its pages and toolcrib.yaml again",
 		Long: `Make the running crib read its pages, toolcrib.yaml and tokens again, after they
-were edited by hand. A fault in toolcrib.yaml leaves everything as it was; a
-fault in a page costs that server alone. Commands such as add and disable do
-this by themselves. If no crib is running, the exit code is 3.`,
+were edited by hand, and secrets that were changed; SIGHUP does the same. It is
+done whole or not at all: a fault in toolcrib.yaml, or in the page of a server
+that is there now, leaves everything as it was. Servers whose definition and
+secrets say the same keep their connections. Commands such as add and disable
+do this by themselves. If no crib is running, the exit code is 3.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return e.reload(cmd.Context()) },
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +24,8 @@ func (e *env) serveCommand() *cobra.Command {
 		Short: "Serve the servers to clients, until a signal ends it",
 		Long: fmt.Sprintf(`Serve the servers to clients. What happens is logged to standard error.
 
-The first SIGINT, SIGTERM or SIGHUP takes no new requests and gives open ones
+SIGHUP reads pages, toolcrib.yaml and secrets again, as toolcrib reload does; at
+a terminal it ends the crib. The first SIGINT or SIGTERM takes no new requests and gives open ones
 %v to end; a second signal
 cuts them and kills the servers' processes. A third ends this process alone, and
 leaves the rest to the next start.`, app.Drain),
@@ -47,10 +49,16 @@ func (e *env) serve(ctx context.Context, log telemetry.Options, anyPort bool) er
 	defer telemetry.RoomyHeap(telemetry.HeapFloor)()
 	// Kept from here on: a second signal must not end this process unprepared.
 	signals := make(chan os.Signal, 2)
-	if list := endingSignals(); len(list) > 0 { // an empty list would mean all signals
+	reloads := e.reloadsOnHangup([]string{"serve"})
+	if list := endingSignals(reloads); len(list) > 0 { // an empty list would mean all signals
 		signal.Notify(signals, list...)
 	}
 	defer signal.Stop(signals)
+	hangups := make(chan os.Signal, 1)
+	if reloads && !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(hangups, syscall.SIGHUP)
+		defer signal.Stop(hangups)
+	}
 	a, err := app.New(app.Options{Load: e.load(), Log: logger, Version: version(), Environ: e.environ, FreePort: anyPort})
 	if err != nil {
 		return err
@@ -61,9 +69,23 @@ func (e *env) serve(ctx context.Context, log telemetry.Options, anyPort bool) er
 	ended := make(chan struct{})
 	var hurrying sync.WaitGroup
 	hurrying.Go(func() { hurry(a, signals, ended) })
+	hurrying.Go(func() { reloadOnHangup(a, hangups, ended) })
 	defer hurrying.Wait()
 	defer close(ended)
 	return a.Run(ctx)
+}
+
+// reloadOnHangup reads everything again whenever SIGHUP asks for it. What is
+// wrong is logged and shown by status.
+func reloadOnHangup(a *app.App, hangups <-chan os.Signal, ended <-chan struct{}) {
+	for {
+		select {
+		case <-hangups:
+			a.Reload() //nolint:errcheck // it tells by itself
+		case <-ended:
+			return
+		}
+	}
 }
 
 // hurry waits for a second signal; the first one ends the context of the

@@ -99,6 +99,13 @@ func (v statusView) show() {
 	for _, s := range v.Shadowed {
 		v.note(s.Name, text.Plain, fmt.Sprintf("its definition in %s is not used, because %s has the name", sourceText(s.Source), sourceText(s.By)))
 	}
+	if v.Refused != nil {
+		v.Line("")
+		v.Line(v.Styled(text.Red, text.Visible(fmt.Sprintf("The last reload was refused (%s); what is shown is what was loaded before:", v.Refused.At.Format(time.TimeOnly)))))
+		for line := range strings.Lines(v.Refused.Why) {
+			v.Line(v.Styled(text.Red, "  "+text.Visible(strings.TrimSuffix(line, "\n"))))
+		}
+	}
 	for _, f := range v.Faults {
 		v.Line(v.Styled(text.Red, text.Visible(f)))
 	}

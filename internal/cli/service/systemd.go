@@ -51,6 +51,7 @@ StartLimitBurst=10
 [Service]
 Type=exec
 ExecStart=%s
+ExecReload=/bin/kill -HUP $MAINPID
 Environment=%s
 Restart=on-failure
 RestartSec=2
