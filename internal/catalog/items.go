@@ -67,7 +67,7 @@ type List struct {
 	Items    []*Item
 	Problems []Problem
 	Era      wire.Era // in which the server gave it
-	Head     []byte   // the first page's result, for the members beside the items
+	Head     []byte   // the first page's result without its items, for the members beside them
 	Fetched  time.Time
 	TTL      time.Duration // from Fetched; negative: until the server says otherwise
 
@@ -138,7 +138,7 @@ func build(k Kind, def *servers.Definition, pages [][]byte) *List {
 // members beside the items are kept, and of these the ones that can.
 func (l *List) readHead(k Kind, page []byte) {
 	if utf8.Valid(page) {
-		l.Head = page
+		l.Head = wire.SetMembers(nil, page, wire.Set{Key: k.Member(), Val: []byte("[]")})
 		return
 	}
 	head, left := wire.LegibleMembers(wire.SetMembers(nil, page, wire.Set{Key: k.Member()}))

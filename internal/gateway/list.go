@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"strconv"
 	"time"
@@ -19,7 +20,7 @@ func (g *Gateway) list(ctx context.Context, req *Request, k catalog.Kind) Answer
 		return refuse(req, wire.CodeInvalidParams, "the cursor is not one that the crib gave; ask without one", 0)
 	}
 	if req.aggregate() {
-		return Answer{Body: wire.ResultBody(req.id(), g.listAll(ctx, req, k))}
+		return Answer{Body: g.listAll(ctx, req, k)}
 	}
 	srv, err := g.cat.Server(req.Server)
 	if err != nil {
@@ -29,17 +30,14 @@ func (g *Gateway) list(ctx context.Context, req *Request, k catalog.Kind) Answer
 	if err != nil {
 		return g.failure(req, err)
 	}
-	return Answer{Body: wire.ResultBody(req.id(), g.listOne(req, got, k))}
+	return Answer{Body: g.listOne(req, got, k)}
 }
 
-// listOne is the list of one server: its own first page with all of its items
-// and no cursor, and every other member as it came.
+// listOne answers with the list of one server: its own first page with all of
+// its items and no cursor, and every other member as it came. A list can be
+// great, so it is written once, into a frame that is made without it.
 func (g *Gateway) listOne(req *Request, got catalog.Listed, k catalog.Kind) []byte {
 	l := got.List
-	items := []byte{'['}
-	for _, it := range g.visible(req, got, k) {
-		items = appendItem(items, shown(req, l, k, it.Own))
-	}
 	head := l.Head
 	if head == nil {
 		head = []byte("{}")
@@ -47,27 +45,51 @@ func (g *Gateway) listOne(req *Request, got catalog.Listed, k catalog.Kind) []by
 			head = []byte(`{"resultType":"complete"}`)
 		}
 	}
-	sets := []wire.Set{{Key: k.Member(), Val: append(items, ']')}, {Key: "nextCursor"}}
+	sets := []wire.Set{{Key: k.Member(), Val: []byte("[]")}, {Key: "nextCursor"}}
 	if req.Era == wire.Modern {
 		sets = append(sets, wire.Set{Key: "ttlMs", Val: ttl(got)}, wire.Set{Key: "cacheScope", Val: []byte(`"private"`)})
 	}
 	head = wire.SetMembers(nil, head, sets...)
 	if req.Era == wire.Modern && l.Era == wire.Legacy {
-		return bridge.ModernResult(k.Method(), head, helloInfo(got.Server, wire.Legacy))
+		head = bridge.ModernResult(k.Method(), head, helloInfo(got.Server, wire.Legacy))
 	}
-	return head
+	frame := wire.ResultBody(req.id(), head)
+	at := bytes.LastIndex(frame, head) + emptyList(head, k)
+	visible := g.visible(req, got, k)
+	size := len(frame)
+	for _, it := range visible {
+		size += len(it.Own) + len(",")
+	}
+	out := append(make([]byte, 0, size), frame[:at]...)
+	for i, it := range visible {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, shown(req, l, k, it.Own)...)
+	}
+	return append(out, frame[at:]...)
 }
 
-// listAll is the list of all servers, in order of their names, each in the
-// order it gave. What a server that cannot be asked gave the last time is
-// still shown, and said to be stale.
+// emptyList is the place between the brackets of the empty list in head.
+func emptyList(head []byte, k catalog.Kind) int {
+	for _, m := range wire.Members(head) {
+		if m.Key == k.Member() {
+			return m.Val.From + len("[")
+		}
+	}
+	return len(head) // it was set: this is never reached
+}
+
+// listAll answers with the list of all servers, in order of their names, each
+// in the order it gave. What a server that cannot be asked gave the last time
+// is still shown, and said to be stale.
 func (g *Gateway) listAll(ctx context.Context, req *Request, k catalog.Kind) []byte {
-	out := append([]byte(`{"`), k.Member()...)
-	out = append(out, `":[`...)
-	first := len(out)
 	var stale, missing []string
 	least := []byte(nil)
-	for _, got := range g.cat.Lists(ctx, func(s *catalog.Server) upstream.Want { return g.want(req, s) }, k) {
+	lists := g.cat.Lists(ctx, func(s *catalog.Server) upstream.Want { return g.want(req, s) }, k)
+	visible := make([][]*catalog.Item, len(lists))
+	size := 512 // bytes around the items
+	for i, got := range lists {
 		if got.List == nil {
 			missing = append(missing, got.Server.Name())
 			continue
@@ -78,7 +100,17 @@ func (g *Gateway) listAll(ctx context.Context, req *Request, k catalog.Kind) []b
 		if t := ttl(got); least == nil || number(t) < number(least) {
 			least = t
 		}
-		for _, it := range g.visible(req, got, k) {
+		visible[i] = g.visible(req, got, k)
+		for _, it := range visible[i] {
+			size += len(it.Public) + len(",")
+		}
+	}
+	out := append(make([]byte, 0, size), `{"jsonrpc":"2.0","id":`...)
+	out = append(append(out, req.id()...), `,"result":{"`...)
+	out = append(append(out, k.Member()...), `":[`...)
+	first := len(out)
+	for i, got := range lists {
+		for _, it := range visible[i] {
 			if it.Public == nil {
 				continue
 			}
@@ -96,7 +128,7 @@ func (g *Gateway) listAll(ctx context.Context, req *Request, k catalog.Kind) []b
 		out = append(out, `,"resultType":"complete","cacheScope":"private","ttlMs":`...)
 		out = append(out, least...)
 	}
-	return append(g.appendListMeta(out, req, stale, missing), '}')
+	return append(g.appendListMeta(out, req, stale, missing), "}}"...)
 }
 
 // appendListMeta appends the _meta of an aggregate list.

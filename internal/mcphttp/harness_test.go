@@ -31,14 +31,15 @@ func TestMain(m *testing.M) {
 
 // cribT is a crib of real parts behind a real HTTP server.
 type cribT struct {
-	t      testing.TB
-	url    string // of /v1/mcp
-	token  string
-	cat    *catalog.Catalog
-	gw     *gateway.Gateway
-	folder *store.Folder
-	auth   *auth.Registry
-	log    strings.Builder
+	t       testing.TB
+	url     string // of /v1/mcp
+	token   string
+	cat     *catalog.Catalog
+	gw      *gateway.Gateway
+	handler http.Handler // of the door, without a connection before it
+	folder  *store.Folder
+	auth    *auth.Registry
+	log     strings.Builder
 }
 
 // cribOptions shorten times.
@@ -93,6 +94,7 @@ func newCrib(t testing.TB, o cribOptions, defs ...servers.Definition) *cribT {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.handler = handler
 	c.cat.Apply(defs)
 	srv := httptest.NewUnstartedServer(handler)
 	srv.Listener, srv.Config = web.Patient(srv.Listener), web.Server(handler, log)
