@@ -343,7 +343,7 @@ func (l *sseLeg) taken(c *call, resp *http.Response) error {
 	if err != nil {
 		return nil // the stream tells
 	}
-	if m, err := wire.ScanServer(b); err == nil && m.Kind == wire.ResponseKind && l.open.get(m.ID.In(b)) == c {
+	if m, err := wire.ScanServer(b); err == nil && m.Kind == wire.ResponseKind {
 		l.answered(m)
 	}
 	return nil

@@ -73,7 +73,7 @@ func TestAnAnswerOutlivesItsPost(t *testing.T) {
 		return func(w http.ResponseWriter) {
 			w.Header().Set("Content-Type", kind)
 			w.WriteHeader(code)
-			io.WriteString(w, body) //nolint:errcheck // the client may have left
+			io.WriteString(w, body)               //nolint:errcheck // the client may have left
 			http.NewResponseController(w).Flush() //nolint:errcheck // likewise
 		}
 	}
@@ -114,6 +114,34 @@ func TestAnAnswerOutlivesItsPost(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The request of a call that was answered comes to its own end: its connection
+// is used again.
+func TestAnAnswerCutsNoConnection(t *testing.T) {
+	peer, _, leg := sseServer(t, Options{})
+	var mu sync.Mutex // guards came
+	var came []string // from where
+	free := make(chan struct{})
+	peer.Script(delivered(t, "tools/call", func(w http.ResponseWriter, r *http.Request) {
+		<-free
+		mu.Lock()
+		defer mu.Unlock()
+		came = append(came, r.RemoteAddr)
+		w.WriteHeader(http.StatusAccepted)
+	}))
+	if err := echo(t, leg); err != nil {
+		t.Fatal(err)
+	}
+	close(free)
+	mcptest.Eventually(t, "the connection is used again", func() bool {
+		if err := echo(t, leg); err != nil {
+			t.Fatal(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		return len(came) > 1 && slices.Contains(came[1:], came[0])
+	})
 }
 
 // Some servers put the answer into the response to the request.
@@ -212,7 +240,7 @@ func TestALostStreamSessionEndsNoCalls(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("the open call ended with %v", err)
 	}
-	<-leg.Done()
+	mcptest.Eventually(t, "the leg ends", func() bool { return isClosed(leg.Done()) })
 }
 
 // A read that met a dead connection is sent again; a call is not.
@@ -245,8 +273,9 @@ func TestAStreamThatBreaks(t *testing.T) {
 		<-r.Context().Done()
 		return true
 	})
+	ctx := patiently(t)
 	go func() {
-		_, err := leg.Do(context.Background(), NewRequest(leg, "1", "tools/list", ""), Nobody{})
+		_, err := leg.Do(ctx, NewRequest(leg, "1", "tools/list", ""), Nobody{})
 		listed <- err
 	}()
 	mcptest.Eventually(t, "both are open", func() bool { return leg.Open() == 2 })
@@ -257,7 +286,7 @@ func TestAStreamThatBreaks(t *testing.T) {
 	if err := <-listed; crib.CodeOf(err) != crib.Unavailable {
 		t.Errorf("the list ended with %v", err)
 	}
-	<-leg.Done()
+	mcptest.Eventually(t, "the leg ends", func() bool { return isClosed(leg.Done()) })
 	peer.Script(nil)
 	now := mustLeg(t, s, Want{Era: wire.Modern})
 	if err := echo(t, now); err != nil || now == leg {
