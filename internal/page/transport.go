@@ -28,7 +28,7 @@ func transportFields() []Field[transportText] {
 		}
 	}
 	return []Field[transportText]{
-		{"http", "URL", "", "The address of a server that speaks Streamable HTTP.", TextSchema(), line("http", func(t *transportText) *string { return &t.http })},
+		{"http", "URL", "", "The address of a server that speaks Streamable HTTP, or the older HTTP+SSE.", TextSchema(), line("http", func(t *transportText) *string { return &t.http })},
 		{"stdio", "text", "", "A command line, split once into program and arguments; no shell runs.", TextSchema(), line("stdio", func(t *transportText) *string { return &t.stdio })},
 		{"command", "text", "", "A program; `~/` in front is the home folder.", TextSchema(), line("command", func(t *transportText) *string { return &t.command })},
 		{"args", "list", "[]", "The arguments of command.", ListSchema(ScalarSchema()), readArgs},

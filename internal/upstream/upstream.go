@@ -1,6 +1,6 @@
 // Package upstream holds the crib's legs to MCP servers: stdio and Streamable
-// HTTP, in both eras. It finds out which era a server speaks, keeps one
-// connection for whoever may share it, and carries messages as bytes.
+// HTTP, in both eras, and the older HTTP+SSE. It finds out what a server speaks,
+// keeps one connection for whoever may share it, and carries messages as bytes.
 package upstream
 
 import (
@@ -41,7 +41,7 @@ const (
 // Spec says how a server is reached.
 type Spec struct {
 	Name    string
-	URL     string   // Streamable HTTP; else Command
+	URL     string   // Streamable HTTP or HTTP+SSE; else Command
 	Command []string // stdio
 	Dir     string   // of the process
 	Inherit child.Inherit
