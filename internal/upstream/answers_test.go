@@ -30,6 +30,9 @@ func peers(t *testing.T, run func(t *testing.T, s *Server, era wire.Era)) {
 			run(t, serverOf(t, Spec{URL: peer.URL}, Options{}), era)
 		})
 	}
+	t.Run("legacy stream", func(t *testing.T) {
+		run(t, serverOf(t, Spec{URL: ssePeer(t, mcptest.HTTPOptions{}).URL}, Options{}), wire.Legacy)
+	})
 }
 
 // textOf is the text of the first block of the result of a tool.
