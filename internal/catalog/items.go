@@ -134,6 +134,13 @@ func build(k Kind, def *servers.Definition, pages [][]byte) *List {
 	return l
 }
 
+// under is the same answer of the server, read under another definition.
+func (l *List) under(k Kind, def *servers.Definition) *List {
+	now := build(k, def, l.pages)
+	now.Era, now.Fetched, now.TTL = l.Era, l.Fetched, l.TTL
+	return now
+}
+
 // readHead keeps the first page. Where it cannot be read as a whole, only the
 // members beside the items are kept, and of these the ones that can.
 func (l *List) readHead(k Kind, page []byte) {

@@ -30,6 +30,8 @@ type Server struct {
 	mu      sync.Mutex // guards all below
 	known   map[wire.Era]*known
 	fetches map[fetchKey]*fetch
+	tries   map[fetchKey]*try
+	wanted  time.Time               // when somebody asked for something last
 	shares  map[upstream.Leg]string // under which name callers share a leg
 	life    context.Context
 	end     context.CancelFunc
@@ -39,13 +41,15 @@ type Server struct {
 
 // known is what a server said in one era.
 type known struct {
-	hello  *wire.Hello
-	lists  [kinds]*List
-	said   [kinds]bool          // in this run, and not taken back since
-	asked  [kinds]time.Time     // when it was asked last
-	calm   [kinds]time.Duration // before it is asked again because it tells of a change
-	due    [kinds]bool          // it will be asked when it was calm for long enough
-	silent bool                 // it cannot tell of changes
+	hello *wire.Hello
+	lists [kinds]*List
+	said  [kinds]bool          // in this run, and not taken back since
+	asked [kinds]time.Time     // when it was asked last
+	calm  [kinds]time.Duration // before it is asked again because it tells of a change
+	due   [kinds]bool          // it will be asked when it was calm for long enough
+	// silent are legs that cannot tell of changes, with the session in which
+	// they cannot: the next one may.
+	silent map[upstream.Leg]*wire.Hello
 }
 
 type fetchKey struct {
@@ -62,7 +66,7 @@ type fetch struct {
 }
 
 func (c *Catalog) newServer(def *servers.Definition) *Server {
-	s := &Server{c: c, known: make(map[wire.Era]*known), fetches: make(map[fetchKey]*fetch), shares: make(map[upstream.Leg]string)}
+	s := &Server{c: c, known: make(map[wire.Era]*known), fetches: make(map[fetchKey]*fetch), tries: make(map[fetchKey]*try), shares: make(map[upstream.Leg]string)}
 	s.def.Store(def)
 	s.life, s.end = context.WithCancel(c.life)
 	s.watch.init()
@@ -114,8 +118,7 @@ func (s *Server) redefine(def *servers.Definition) {
 			if l == nil {
 				continue
 			}
-			now := build(Kind(k), def, l.pages)
-			now.Era, now.Fetched, now.TTL = l.Era, l.Fetched, l.TTL
+			now := l.under(Kind(k), def)
 			kn.lists[k] = now
 			if !sameItems(l, now) {
 				changed = append(changed, Kind(k))
@@ -185,6 +188,11 @@ func (s *Server) Last(client wire.Era, k Kind) *List { return s.list(client, k) 
 func (s *Server) current(client wire.Era, k Kind) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.isCurrent(client, k)
+}
+
+// isCurrent is current with mu held.
+func (s *Server) isCurrent(client wire.Era, k Kind) bool {
 	kn := s.known[s.era(client)]
 	return kn != nil && kn.said[k] && kn.lists[k].Fresh(time.Now())
 }
@@ -278,11 +286,18 @@ func (s *Server) Relist(ctx context.Context, want upstream.Want, k Kind) error {
 	}
 }
 
-// refresh asks the server for a list, once for all who wait.
+// refresh asks the server for a list because somebody wants it, once for all
+// who wait.
 func (s *Server) refresh(want upstream.Want, k Kind) *fetch {
-	key := fetchKey{want.Era, k}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.wanted = time.Now()
+	return s.ask(want, k)
+}
+
+// ask asks the server for a list. It is called with mu held.
+func (s *Server) ask(want upstream.Want, k Kind) *fetch {
+	key := fetchKey{want.Era, k}
 	if f := s.fetches[key]; f != nil {
 		return f
 	}
@@ -292,12 +307,13 @@ func (s *Server) refresh(want upstream.Want, k Kind) *fetch {
 		close(f.done)
 		return f
 	}
-	s.start(key, f, func() (upstream.Leg, error) { return s.up.Leg(s.life, want) })
+	s.start(key, f, want, func() (upstream.Leg, error) { return s.up.Leg(s.life, want) })
 	return f
 }
 
-// start runs a fetch. It is called with mu held.
-func (s *Server) start(key fetchKey, f *fetch, leg func() (upstream.Leg, error)) {
+// start runs a fetch; if it fails, the list is asked for again with want. It is
+// called with mu held.
+func (s *Server) start(key fetchKey, f *fetch, want upstream.Want, leg func() (upstream.Leg, error)) {
 	s.fetches[key] = f
 	s.work.Go(func() {
 		l, err := leg()
@@ -311,6 +327,7 @@ func (s *Server) start(key fetchKey, f *fetch, leg func() (upstream.Leg, error))
 		f.err = err
 		delete(s.fetches, key)
 		again := f.again
+		s.ended(want, key.kind, err)
 		s.mu.Unlock()
 		close(f.done)
 		if again != nil {
@@ -348,7 +365,11 @@ func (s *Server) refetch(leg upstream.Leg, k Kind, isNew bool) {
 		}
 		kn.said[k] = false
 	}
-	s.start(key, &fetch{done: make(chan struct{})}, func() (upstream.Leg, error) { return leg, nil })
+	want := upstream.Want{Era: key.era, Share: s.shares[leg]}
+	if want.Share != "" {
+		want.Live = func() bool { return !over(leg) } // another one is for its callers to open
+	}
+	s.start(key, &fetch{done: make(chan struct{})}, want, func() (upstream.Leg, error) { return leg, nil })
 }
 
 // later asks for a list after a while, once however often it is told to. It is
@@ -371,7 +392,7 @@ func (s *Server) later(kn *known, leg upstream.Leg, k Kind, wait time.Duration) 
 
 // fetchList asks for all pages of a list over leg and keeps them.
 func (s *Server) fetchList(leg upstream.Leg, k Kind) error {
-	hello := leg.Hello()
+	hello, def := leg.Hello(), s.Def()
 	l := &List{TTL: -1, Fetched: time.Now()}
 	pages := [][]byte{}
 	if k == Tools || wire.Get(hello.Capabilities(), kindFacts[k].capability) != nil {
@@ -379,7 +400,7 @@ func (s *Server) fetchList(leg upstream.Leg, k Kind) error {
 		if pages, err = s.pages(leg, k); err != nil {
 			return err
 		}
-		l = build(k, s.Def(), pages)
+		l = build(k, def, pages)
 		l.Fetched = time.Now()
 		l.TTL = timeToLive(hello, k, pages)
 	}
@@ -387,7 +408,7 @@ func (s *Server) fetchList(leg upstream.Leg, k Kind) error {
 		l.byID = map[string]*Item{}
 	}
 	l.Era = hello.Era
-	s.keep(hello, k, l)
+	s.keep(leg, hello, def, k, l)
 	return nil
 }
 
@@ -446,9 +467,13 @@ func timeToLive(hello *wire.Hello, k Kind, pages [][]byte) time.Duration {
 	return ttl
 }
 
-// keep stores a list that was fetched, and tells of it if it is another one.
-func (s *Server) keep(hello *wire.Hello, k Kind, l *List) {
+// keep stores a list that was fetched in the session hello of a leg and read
+// under def, and tells of it if it is another one.
+func (s *Server) keep(leg upstream.Leg, hello *wire.Hello, def *servers.Definition, k Kind, l *List) {
 	s.mu.Lock()
+	if now := s.Def(); now != def {
+		l = l.under(k, now) // redefine rebuilt what was kept before this
+	}
 	kn := s.known[hello.Era]
 	if kn == nil {
 		kn = &known{}
@@ -456,7 +481,7 @@ func (s *Server) keep(hello *wire.Hello, k Kind, l *List) {
 	}
 	same := sameItems(kn.lists[k], l) || kn.lists[k] == nil && len(l.Items) == 0 && len(l.Problems) == 0
 	kn.hello, kn.said[k], kn.lists[k], kn.asked[k] = hello, true, l, time.Now()
-	if kn.silent && l.TTL < 0 {
+	if kn.silent[leg] == hello && l.TTL < 0 {
 		l.TTL = LegacyTTL
 	}
 	if same {

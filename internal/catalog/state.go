@@ -54,6 +54,9 @@ func (s *Server) load() []wire.Era {
 func (s *Server) save() {
 	s.saving.Lock()
 	defer s.saving.Unlock()
+	if now, err := s.c.Server(s.Name()); err != nil || now != s {
+		return // what is in the store is its successor's
+	}
 	doc := document{Fingerprint: s.Def().Fingerprint(), Speaks: s.up.State().Eras, Eras: make(map[wire.Era]*savedEra)}
 	s.mu.Lock()
 	for era, kn := range s.known {

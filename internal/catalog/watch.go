@@ -213,9 +213,6 @@ func (e events) Connected(_ string, leg upstream.Leg, share string) {
 		return
 	}
 	s.shares[leg] = share
-	if kn := s.known[leg.Hello().Era]; kn != nil {
-		kn.silent = false
-	}
 	s.work.Go(func() {
 		if leg.Hello().Era == wire.Modern {
 			s.listen(leg, share)
@@ -234,6 +231,9 @@ func (s *Server) gone(leg upstream.Leg) {
 	defer s.mu.Unlock()
 	delete(s.shares, leg)
 	era := leg.Hello().Era
+	if kn := s.known[era]; kn != nil {
+		delete(kn.silent, leg)
+	}
 	for other := range s.shares {
 		if other.Hello().Era == era {
 			return
@@ -249,12 +249,19 @@ func (e events) Silent(_ string, leg upstream.Leg) {
 	s := e.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	kn := s.known[leg.Hello().Era]
-	if kn == nil {
-		kn = &known{hello: leg.Hello()}
-		s.known[leg.Hello().Era] = kn
+	if over(leg) {
+		return // gone was here, or will be
 	}
-	kn.silent = true
+	hello := leg.Hello()
+	kn := s.known[hello.Era]
+	if kn == nil {
+		kn = &known{hello: hello}
+		s.known[hello.Era] = kn
+	}
+	if kn.silent == nil {
+		kn.silent = make(map[upstream.Leg]*wire.Hello)
+	}
+	kn.silent[leg] = hello
 	for k, l := range kn.lists {
 		if l != nil && l.TTL < 0 {
 			aged := *l
