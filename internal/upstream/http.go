@@ -473,10 +473,13 @@ func readAll(r io.Reader, length int64) ([]byte, error) {
 	if length > MaxMessage {
 		return nil, errTooLarge
 	}
+	if length > 0 && length <= maxTrusted {
+		whole := make([]byte, length) // net/http holds the body to it
+		_, err := io.ReadFull(r, whole)
+		return whole, err
+	}
 	var buf bytes.Buffer
-	if length > 0 { // net/http holds the body to it
-		buf.Grow(int(min(length, maxTrusted)) + bytes.MinRead) // room for the read that finds the end
-	} else {
+	if length < 0 {
 		r = io.LimitReader(r, MaxMessage+1)
 	}
 	_, err := buf.ReadFrom(r)

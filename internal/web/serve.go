@@ -75,10 +75,16 @@ func readBody(w http.ResponseWriter, r *http.Request, buf *bytes.Buffer, limit i
 	if r.ContentLength < 0 { // net/http holds every other to its length
 		body = http.MaxBytesReader(w, r.Body, limit)
 	}
-	if r.ContentLength > 0 {
-		buf.Grow(int(min(r.ContentLength, maxTrusted)) + bytes.MinRead) // room for the read that finds the end
+	var err error
+	if n := r.ContentLength; n > 0 && n <= maxTrusted {
+		buf.Grow(int(n))
+		whole := buf.AvailableBuffer()[:n]
+		if _, err = io.ReadFull(body, whole); err == nil {
+			buf.Write(whole) // in place
+		}
+	} else {
+		_, err = buf.ReadFrom(body)
 	}
-	_, err := buf.ReadFrom(body)
 	if err == nil {
 		return nil
 	}
