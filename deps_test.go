@@ -42,7 +42,7 @@ var imports = map[string][]string{
 	"clients/edit": {"crib"}, // text edits, below the clients whose files they change
 
 	"servers": {"crib", "wire", "secret", "page"},
-	"catalog": {"crib", "wire", "child", "upstream", "upstream/gate", "servers"},
+	"catalog": {"crib", "wire", "bridge", "child", "upstream", "upstream/gate", "servers"},
 	"gateway": {"crib", "wire", "policy", "bridge", "upstream", "servers", "catalog"},
 
 	// Doors.

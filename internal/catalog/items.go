@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/toolcrib/toolcrib/internal/bridge"
 	"github.com/toolcrib/toolcrib/internal/crib"
 	"github.com/toolcrib/toolcrib/internal/servers"
 	"github.com/toolcrib/toolcrib/internal/wire"
@@ -51,7 +52,12 @@ type Item struct {
 	Own      []byte // the definition as the server's own endpoint shows it
 	Public   []byte // the definition as the aggregate shows it; nil where it is left out there
 	PublicID string
-	Params   []wire.ParamHeader // of a tool: arguments that are mirrored into headers
+
+	// Own and Public as a modern server's item is shown to a legacy client.
+	// They are the same bytes where nothing changes.
+	OwnLegacy, PublicLegacy []byte
+
+	Params []wire.ParamHeader // of a tool: arguments that are mirrored into headers
 }
 
 // Problem is an item that was left out, and why.
@@ -231,7 +237,7 @@ func makeItem(k Kind, def *servers.Definition, raw []byte) (*Item, string) {
 		name, _ := wire.GetText(raw, kindFacts[k].id)
 		return &Item{ID: cmp.Or(strings.ToValidUTF8(name, "\uFFFD"), "?")}, "it holds bytes that are no UTF-8"
 	}
-	var id, description, meta, schema wire.Member
+	var id, description, meta, schema, output wire.Member
 	for _, m := range wire.Members(raw) {
 		switch m.Key {
 		case kindFacts[k].id:
@@ -242,6 +248,8 @@ func makeItem(k Kind, def *servers.Definition, raw []byte) (*Item, string) {
 			meta = m
 		case "inputSchema":
 			schema = m
+		case "outputSchema":
+			output = m
 		}
 	}
 	text, ok := id.Val.Text(raw)
@@ -270,6 +278,10 @@ func makeItem(k Kind, def *servers.Definition, raw []byte) (*Item, string) {
 	public = append(public, wire.Edit{At: id.Val, With: wire.Quote(it.PublicID)})
 	public = append(public, uiEdits(def.Name, raw, meta.Val)...)
 	it.Public = wire.Apply(nil, raw, public...)
+	it.OwnLegacy, it.PublicLegacy = it.Own, it.Public
+	if k == Tools && output.Val.OK() {
+		it.OwnLegacy, it.PublicLegacy = bridge.LegacyTool(it.Own), bridge.LegacyTool(it.Public)
+	}
 	return it, ""
 }
 

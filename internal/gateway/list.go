@@ -65,7 +65,7 @@ func (g *Gateway) listOne(req *Request, got catalog.Listed, k catalog.Kind) []by
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(out, shown(req, l, k, it.Own)...)
+		out = append(out, shown(req, l, it.Own, it.OwnLegacy)...)
 	}
 	return append(out, frame[at:]...)
 }
@@ -117,7 +117,7 @@ func (g *Gateway) listAll(ctx context.Context, req *Request, k catalog.Kind) []b
 			if len(out) > first {
 				out = append(out, ',')
 			}
-			out = append(out, shown(req, got.List, k, it.Public)...)
+			out = append(out, shown(req, got.List, it.Public, it.PublicLegacy)...)
 		}
 	}
 	out = append(out, ']')
@@ -179,10 +179,11 @@ func (g *Gateway) visible(req *Request, got catalog.Listed, k catalog.Kind) []*c
 	return out
 }
 
-// shown is an item in the client's era.
-func shown(req *Request, l *catalog.List, k catalog.Kind, raw []byte) []byte {
-	if k == catalog.Tools && req.Era == wire.Legacy && l.Era == wire.Modern {
-		return bridge.LegacyTool(raw)
+// shown is an item in the client's era. The catalog has both forms: a list may
+// hold thousands of items, and none of them is read here.
+func shown(req *Request, l *catalog.List, raw, legacy []byte) []byte {
+	if req.Era == wire.Legacy && l.Era == wire.Modern {
+		return legacy
 	}
 	return raw
 }

@@ -50,24 +50,11 @@ func heapInUse() uint64 {
 func TestAnAbandonedSessionIsSmall(t *testing.T) {
 	const sessions, budget = 5000, 5 << 10
 	c := newCrib(t, cribOptions{}, httpServer("s", cheap(t, `[{"name":"echo","inputSchema":{"type":"object"}}]`)))
-	post := func(session, body string) *httptest.ResponseRecorder {
-		r := httptest.NewRequest(http.MethodPost, "/v1/mcp/s", strings.NewReader(body))
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Authorization", "Bearer "+c.token)
-		if session != "" {
-			r.Header.Set(wire.HeaderSession, session)
-			r.Header.Set(wire.HeaderProtocolVersion, "2025-11-25")
-		}
-		w := httptest.NewRecorder()
-		c.handler.ServeHTTP(w, r)
-		return w
-	}
 	abandon := func() {
-		w := post("", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{}},"clientInfo":{"name":"client","version":"1.0.0"}}}`)
-		id := w.Header().Get(wire.HeaderSession)
-		post(id, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-		if got := post(id, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{}}}`); id == "" || got.Code != http.StatusOK {
-			t.Fatalf("session %q: %d %s", id, got.Code, got.Body)
+		session := openLegacy(t, c, "/v1/mcp/s")
+		got := postAs(c, "/v1/mcp/s", session, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{}}}`)
+		if got.Code != http.StatusOK {
+			t.Fatalf("session %q: %d %s", session, got.Code, got.Body)
 		}
 	}
 	for range 50 { // what is made once
@@ -83,64 +70,149 @@ func TestAnAbandonedSessionIsSmall(t *testing.T) {
 	}
 	each := (int64(after) - int64(before)) / sessions
 	t.Logf("%d bytes a session", each)
-	if limit := int64(scaled(budget)); each > limit {
+	limit := int64(budget)
+	if raceEnabled { // the detector keeps a shadow of what is alive
+		limit *= 4
+	}
+	if each > limit {
 		t.Errorf("%d bytes a session, over %d", each, limit)
 	}
+}
+
+// postAs posts to the door itself, in a legacy session where there is one.
+func postAs(c *cribT, path, session, body string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+c.token)
+	if session != "" {
+		r.Header.Set(wire.HeaderSession, session)
+		r.Header.Set(wire.HeaderProtocolVersion, "2025-11-25")
+	}
+	w := httptest.NewRecorder()
+	c.handler.ServeHTTP(w, r)
+	return w
+}
+
+// openLegacy opens a legacy session and is its id.
+func openLegacy(t testing.TB, c *cribT, path string) string {
+	t.Helper()
+	w := postAs(c, path, "", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{}},"clientInfo":{"name":"client","version":"1.0.0"}}}`)
+	session := w.Header().Get(wire.HeaderSession)
+	if session == "" {
+		t.Fatalf("no session: %d %s", w.Code, w.Body)
+	}
+	postAs(c, path, session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return session
 }
 
 // manyTools is a list of n tools as servers write them, of half a KiB each.
 func manyTools(n int) string {
 	tools := make([]string, n)
 	for i := range tools {
-		tools[i] = fmt.Sprintf(`{"name":"tool_%05d","title":"Tool %d","description":%q,"inputSchema":{"type":"object","required":["message"],"properties":{"message":{"type":"string","description":"what is said"},"count":{"type":"integer"}}}}`,
+		tools[i] = fmt.Sprintf(`{"name":"tool_%05d","title":"Tool %d","description":%q,"inputSchema":{"type":"object","required":["message"],"properties":{"message":{"type":"string","description":"what is said"},"count":{"type":"integer"}}},"outputSchema":{"type":"object","properties":{"said":{"type":"string"}}}}`,
 			i, i, strings.Repeat("Does something with the message that it is given. ", 5))
 	}
 	return "[" + strings.Join(tools, ",") + "]"
 }
 
+// listCase is a list of a known size, asked for at one of the endpoints in one
+// of the eras. The server is modern: a legacy client's list is translated.
+type listCase struct {
+	tools  int
+	path   string
+	era    wire.Era
+	budget time.Duration
+}
+
+func (lc listCase) name() string { return fmt.Sprintf("%d %s %s", lc.tools, lc.era, lc.path) }
+
+func listCases() []listCase {
+	var out []listCase
+	for _, size := range []listCase{{tools: 500, budget: time.Millisecond}, {tools: 10_000, budget: 20 * time.Millisecond}} {
+		for _, path := range []string{"/v1/mcp", "/v1/mcp/s"} {
+			for _, era := range []wire.Era{wire.Modern, wire.Legacy} {
+				out = append(out, listCase{tools: size.tools, path: path, era: era, budget: size.budget})
+			}
+		}
+	}
+	return out
+}
+
 // The time that the crib itself takes for a list that it knows.
 func TestListsAreQuick(t *testing.T) {
-	for _, c := range []struct {
-		tools  int
-		budget time.Duration
-	}{{500, time.Millisecond}, {10_000, 20 * time.Millisecond}} {
-		for _, endpoint := range []string{"", "s"} {
-			took := listTime(t, c.tools, endpoint)
-			t.Logf("%d tools at /v1/mcp/%s: %s", c.tools, endpoint, took)
-			if limit := time.Duration(scaled(int(c.budget))); took > limit {
-				t.Errorf("%d tools at /v1/mcp/%s: %s, over %s", c.tools, endpoint, took, limit)
+	for _, lc := range listCases() {
+		t.Run(lc.name(), func(t *testing.T) {
+			list := lister(t, lc)
+			took := make([]time.Duration, 15)
+			for i := range took {
+				began := time.Now()
+				list()
+				took[i] = time.Since(began)
 			}
+			slices.Sort(took)
+			median := took[len(took)/2]
+			t.Log(median)
+			if limit := time.Duration(scaled(int(lc.budget))); median > limit {
+				t.Errorf("%s, over %s", median, limit)
+			}
+		})
+	}
+}
+
+func BenchmarkList(b *testing.B) {
+	for _, lc := range listCases() {
+		b.Run(lc.name(), func(b *testing.B) {
+			list := lister(b, lc)
+			b.ReportAllocs()
+			for b.Loop() {
+				list()
+			}
+		})
+	}
+}
+
+// lister asks the door for a list that is in the crib already.
+func lister(t testing.TB, lc listCase) func() {
+	t.Helper()
+	c := newCrib(t, cribOptions{firstWait: time.Minute, budget: time.Minute}, httpServer("s", cheap(t, manyTools(lc.tools))))
+	request := func() *http.Request { return modernList(lc.path) }
+	if lc.era == wire.Legacy {
+		session := openLegacy(t, c, lc.path)
+		request = func() *http.Request { return legacyList(lc.path, session) }
+	}
+	ask := func(w http.ResponseWriter) {
+		r := request()
+		r.Header.Set("Authorization", "Bearer "+c.token)
+		c.handler.ServeHTTP(w, r)
+	}
+	w := httptest.NewRecorder()
+	ask(w)
+	if n := strings.Count(w.Body.String(), `"inputSchema"`); w.Code != http.StatusOK || n != lc.tools {
+		t.Fatalf("%d: %d tools are listed", w.Code, n)
+	}
+	return func() {
+		w := &discarding{h: make(http.Header, 8)}
+		ask(w)
+		if w.status != http.StatusOK {
+			t.Fatalf("answered with %d", w.status)
 		}
 	}
 }
 
-func listTime(t testing.TB, tools int, endpoint string) time.Duration {
-	t.Helper()
-	c := newCrib(t, cribOptions{firstWait: time.Minute, budget: time.Minute}, httpServer("s", cheap(t, manyTools(tools))))
-	path := "/v1/mcp"
-	if endpoint != "" {
-		path += "/" + endpoint
-	}
-	list := func() *httptest.ResponseRecorder {
-		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`))
-		for k, v := range map[string]string{"Content-Type": "application/json", "Authorization": "Bearer " + c.token, "Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/list"} {
-			r.Header.Set(k, v)
-		}
-		w := httptest.NewRecorder()
-		c.handler.ServeHTTP(w, r)
-		return w
-	}
-	if w := list(); w.Code != http.StatusOK || strings.Count(w.Body.String(), `"inputSchema"`) != tools {
-		t.Fatalf("%d: %d tools are listed", w.Code, strings.Count(w.Body.String(), `"inputSchema"`))
-	}
-	took := make([]time.Duration, 15)
-	for i := range took {
-		began := time.Now()
-		list()
-		took[i] = time.Since(began)
-	}
-	slices.Sort(took)
-	return took[len(took)/2]
+func modernList(path string) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set(wire.HeaderProtocolVersion, "2026-07-28")
+	r.Header.Set("Mcp-Method", "tools/list")
+	return r
+}
+
+func legacyList(path, session string) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set(wire.HeaderSession, session)
+	r.Header.Set(wire.HeaderProtocolVersion, "2025-11-25")
+	return r
 }
 
 // scaled is a budget on a machine that also runs the race detector, or other
