@@ -15,7 +15,7 @@ import (
 // Limits of streams.
 const (
 	KeepAlive    = 15 * time.Second // between comments on a quiet stream; also until a quiet request becomes one
-	maxBehind    = 4 << 20          // bytes that a client may be behind before its stream is cut
+	MaxBehind    = 4 << 20          // bytes that a client may be behind before its stream is cut
 	keptIdle     = 64 << 10         // bytes kept for a legacy client while no stream of its own is open
 	keptEvents   = 256 << 10        // bytes kept of each stream that may be taken up again
 	keptStreams  = 8                // streams of a legacy session that may be taken up again
@@ -42,7 +42,7 @@ type stream struct {
 	limit  int           // bytes that may be unread
 }
 
-func newModernStream() *stream { return newStream("", maxBehind) }
+func newModernStream() *stream { return newStream("", MaxBehind) }
 
 func newStream(name string, limit int) *stream {
 	return &stream{name: name, limit: limit, wake: make(chan struct{})}
@@ -299,7 +299,7 @@ func (h *hub) open() *stream {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.next++
-	s := newStream(strconv.Itoa(h.next), maxBehind)
+	s := newStream(strconv.Itoa(h.next), MaxBehind)
 	h.streams = append(h.streams, s)
 	if len(h.streams) > keptStreams {
 		h.streams = h.streams[1:]

@@ -31,7 +31,11 @@ type Source struct {
 	Root   *cobra.Command
 	Exits  []Exit
 	ExitOf func(error) int // how a command ends that met an error
+	Limits []Limit
 }
+
+// Limit is a limit of the crib: whom it is about, what is limited, and how far.
+type Limit struct{ About, What, Value string }
 
 // Write writes the reference into a folder. The same program always writes the
 // same.
@@ -43,6 +47,7 @@ func (s Source) Write(dir string) error {
 		"cli.md":               s.commands(),
 		"configuration.md":     configurationReference(),
 		"errors.md":            s.errors(),
+		"limits.md":            s.limits(),
 		"toolcrib.schema.json": config.JSONSchema(),
 		"page.schema.json":     pages.JSONSchema(),
 	} {
@@ -51,6 +56,20 @@ func (s Source) Write(dir string) error {
 		}
 	}
 	return nil
+}
+
+func (s Source) limits() []byte {
+	var b bytes.Buffer
+	b.WriteString(generated + "# Limits\n\nA request that is over a limit of size or number is refused with an error that names it.\n")
+	about := ""
+	for _, l := range s.Limits {
+		if l.About != about {
+			about = l.About
+			fmt.Fprintf(&b, "\nAbout %s:\n\n| what | limit |\n| --- | --- |\n", about)
+		}
+		fmt.Fprintf(&b, "| %s | %s |\n", l.What, l.Value)
+	}
+	return b.Bytes()
 }
 
 func configurationReference() []byte {

@@ -25,7 +25,7 @@ const (
 	MaxOpenTotal = 1024             // requests open at all servers, those that wait included
 	MaxHeld      = 64 << 20         // bytes of requests and answers in memory for one server
 	MaxHeldTotal = 256 << 20        // bytes of them for all servers
-	tripAfter    = 5                // failures in a row before a server is left alone for a while
+	TripAfter    = 5                // failures in a row before a server is left alone for a while
 
 	// A server is left alone for as long as the last failure took, within
 	// these: what fails at once may be tried again soon.
@@ -200,7 +200,7 @@ func (t *Ticket) Report(h Health, why string) { t.g.learn(t, h, why, time.Now())
 func (g *Gate) well(now time.Time) (trial bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.failures < tripAfter {
+	if g.failures < TripAfter {
 		return false, nil
 	}
 	if g.trial {
@@ -234,7 +234,7 @@ func (g *Gate) learn(t *Ticket, h Health, why string, now time.Time) {
 func (g *Gate) Shut() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.failures < tripAfter || !g.trial && !time.Now().Before(g.until) {
+	if g.failures < TripAfter || !g.trial && !time.Now().Before(g.until) {
 		return ""
 	}
 	return "it failed several times in a row: the last time it " + g.last

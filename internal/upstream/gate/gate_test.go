@@ -181,11 +181,11 @@ func TestBreaker(t *testing.T) {
 			report(ticket, why)
 			ticket.End()
 		}
-		for range tripAfter - 1 {
+		for range TripAfter - 1 {
 			ask(time.Minute, late)
 		}
 		ask(time.Second, fine) // it lives
-		for range tripAfter {
+		for range TripAfter {
 			ask(5*time.Second, late)
 		}
 		refusedWith(t, g, 1, crib.Unavailable, "failed 5 times in a row and is tried again in 5s; the last time it did not answer in time")
@@ -220,7 +220,7 @@ func TestBreaker(t *testing.T) {
 func TestATrialThatEndsWithoutVerdict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := New("one", new(Total))
-		for range tripAfter {
+		for range TripAfter {
 			ticket := admitted(t, g, 1)
 			report(ticket, broken)
 			ticket.End()
@@ -260,7 +260,7 @@ func TestOneEventIsOneFailure(t *testing.T) {
 		if g.failures != 1 {
 			t.Errorf("one crash counts %d times", g.failures)
 		}
-		for range 3 * tripAfter {
+		for range 3 * TripAfter {
 			ticket := admitted(t, g, 1)
 			time.Sleep(time.Second)
 			ticket.Report(Nothing, "")
