@@ -16,16 +16,38 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/toolcrib/toolcrib/internal/mcptest"
 )
 
-// toolsServer is a modern server with n tools of half a KiB each.
-func toolsServer(t *testing.T, n int) string {
+// toolList is a list of n tools of half a KiB each, the first of them echo.
+func toolList(n int) string {
 	list := make([]string, n)
 	for i := range list {
 		list[i] = fmt.Sprintf(`{"name":"tool_%03d","description":%q,"inputSchema":{"type":"object","properties":{"message":{"type":"string","description":"what is said"}}}}`,
 			i, strings.Repeat("Does something with the message that it is given. ", 6))
 	}
-	body := "[" + strings.Join(list, ",") + "]"
+	list[0] = strings.Replace(list[0], "tool_000", "echo", 1)
+	return "[" + strings.Join(list, ",") + "]"
+}
+
+// httpTransport is how a page reaches url.
+func httpTransport(url string) string { return fmt.Sprintf("{ http: %q }", url) }
+
+// stdioTransport starts a server with the tools of file.
+func stdioTransport(t *testing.T, file string) string {
+	t.Helper()
+	command := mcptest.Peer("-era", "legacy", "-tools", file)
+	args, err := json.Marshal(command[1:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("{ command: %q, args: %s }", command[0], args)
+}
+
+// toolsServer is a modern server with n tools.
+func toolsServer(t *testing.T, n int) string {
+	body := toolList(n)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var m struct {
 			ID     json.RawMessage `json:"id"`
@@ -88,8 +110,9 @@ type crib struct {
 	began   time.Time
 }
 
+// program is the crib's binary, built once in a folder that TestMain takes away.
 var program = sync.OnceValues(func() (string, error) {
-	file := filepath.Join(os.TempDir(), fmt.Sprintf("toolcrib-budget-%d", os.Getpid()))
+	file := filepath.Join(built, "toolcrib.exe")
 	cmd := exec.Command("go", "build", "-o", file, ".")
 	cmd.Dir = "../.."
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -98,14 +121,25 @@ var program = sync.OnceValues(func() (string, error) {
 	return file, nil
 })
 
+var built string // the folder of program
+
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if file, err := program(); err == nil {
-		os.Remove(file) //nolint:errcheck // in the temporary folder
-	}
-	os.Exit(code)
+	mcptest.RunPeerIfAsked()
+	os.Exit(runTests(m))
 }
 
+func runTests(m *testing.M) int {
+	var err error
+	if built, err = os.MkdirTemp("", "toolcrib-budget"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(built) //nolint:errcheck // in the temporary folder
+	return m.Run()
+}
+
+// startCrib starts the crib with servers, each by its name and the transport of
+// its page, and waits until it is ready.
 func startCrib(t *testing.T, servers map[string]string) *crib {
 	t.Helper()
 	file, err := program()
@@ -116,8 +150,8 @@ func startCrib(t *testing.T, servers map[string]string) *crib {
 	if err := os.Mkdir(filepath.Join(workspace, "mcp"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for name, url := range servers {
-		page := fmt.Sprintf("---\nmcp:\n  transport: { http: %q }\n  gate: { \"*\": allow }\n---\n", url)
+	for name, transport := range servers {
+		page := fmt.Sprintf("---\nmcp:\n  transport: %s\n  gate: { \"*\": allow }\n---\n", transport)
 		if err := os.WriteFile(filepath.Join(workspace, "mcp", name+".md"), []byte(page), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +169,7 @@ func startCrib(t *testing.T, servers map[string]string) *crib {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		c.cmd.Process.Kill() //nolint:errcheck // it has no children
+		c.cmd.Process.Kill() //nolint:errcheck // its children end with their input
 		c.cmd.Wait()         //nolint:errcheck // it was killed
 		if t.Failed() {
 			t.Log(log.String())
@@ -194,9 +228,9 @@ func TestReadyWithServersThatNeverAnswer(t *testing.T) {
 	servers := map[string]string{}
 	for i := range 20 {
 		if i < 5 {
-			servers[fmt.Sprintf("silent-%d", i)] = silentServer(t)
+			servers[fmt.Sprintf("silent-%d", i)] = httpTransport(silentServer(t))
 		} else {
-			servers[fmt.Sprintf("server-%d", i)] = toolsServer(t, 3)
+			servers[fmt.Sprintf("server-%d", i)] = httpTransport(toolsServer(t, 3))
 		}
 	}
 	c := startCrib(t, servers)
@@ -204,25 +238,37 @@ func TestReadyWithServersThatNeverAnswer(t *testing.T) {
 	list := c.post("tools/list", "")
 	listed := time.Since(c.began)
 	t.Logf("ready after %s, the first list after %s", ready.Round(time.Millisecond), listed.Round(time.Millisecond))
-	if ready > spare*budget {
-		t.Errorf("ready after %s, over %d × %s", ready, spare, budget)
+	for what, took := range map[string]time.Duration{"ready": ready, "the first list": listed} {
+		if took > spare*budget {
+			t.Errorf("%s after %s, over %d × %s", what, took, spare, budget)
+		}
 	}
 	if n := strings.Count(list, `"inputSchema"`); n != 15*3 {
 		t.Errorf("%d tools are listed", n)
 	}
 }
 
-// Fifty servers with a thousand tools, all connected, take less than 64 MiB.
+// Fifty servers with a thousand tools, all connected, take less than 64 MiB,
+// their processes apart.
 func TestResidentMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the memory of other processes can be read on Linux only")
 	}
-	const servers, each, budget = 50, 20, 64
-	urls := map[string]string{}
-	for i := range servers {
-		urls[fmt.Sprintf("server-%d", i)] = toolsServer(t, each)
+	const servers, stdio, each, budget = 50, 5, 20, 64
+	file := filepath.Join(t.TempDir(), "tools.json")
+	if err := os.WriteFile(file, []byte(toolList(each)), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	c := startCrib(t, urls)
+	transports := map[string]string{}
+	for i := range servers {
+		name := fmt.Sprintf("server-%d", i)
+		if i < stdio {
+			transports[name] = stdioTransport(t, file)
+		} else {
+			transports[name] = httpTransport(toolsServer(t, each))
+		}
+	}
+	c := startCrib(t, transports)
 	list := ""
 	for range 20 { // until all have answered
 		if list = c.post("tools/list", ""); strings.Count(list, `"inputSchema"`) == servers*each {
@@ -232,9 +278,9 @@ func TestResidentMemory(t *testing.T) {
 	if n := strings.Count(list, `"inputSchema"`); n != servers*each {
 		t.Fatalf("%d tools are listed", n)
 	}
-	for name := range urls {
+	for name := range transports {
 		for range 20 {
-			if got := c.post("tools/call", `"name":"`+name+`__tool_001","arguments":{},`); !strings.Contains(got, "done") {
+			if got := c.post("tools/call", `"name":"`+name+`__echo","arguments":{"message":"done"},`); !strings.Contains(got, "done") {
 				t.Fatal(got)
 			}
 		}
