@@ -68,9 +68,7 @@ func readBody(w http.ResponseWriter, r *http.Request, buf *bytes.Buffer, limit i
 	}
 	// A recorder in a test has no deadline to set; every connection has.
 	rc := http.NewResponseController(w)
-	if err := rc.SetReadDeadline(time.Now().Add(timeout)); err == nil {
-		defer rc.SetReadDeadline(time.Time{}) //nolint:errcheck // likewise
-	}
+	limited := rc.SetReadDeadline(time.Now().Add(timeout)) == nil
 	var body io.Reader = r.Body
 	if r.ContentLength < 0 { // net/http holds every other to its length
 		body = http.MaxBytesReader(w, r.Body, limit)
@@ -86,8 +84,13 @@ func readBody(w http.ResponseWriter, r *http.Request, buf *bytes.Buffer, limit i
 		_, err = buf.ReadFrom(body)
 	}
 	if err == nil {
+		if limited {
+			rc.SetReadDeadline(time.Time{}) //nolint:errcheck // likewise
+		}
 		return nil
 	}
+	// The deadline stays: net/http would wait for the rest of the body, behind
+	// the handler, for as long as the client likes.
 	if _, over := errors.AsType[*http.MaxBytesError](err); over {
 		return tooLarge(limit)
 	}
