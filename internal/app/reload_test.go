@@ -189,3 +189,10 @@ func TestReloadTakesUpSecrets(t *testing.T) {
 		t.Errorf("a secret that is gone: called with %q over connection %d", key, n)
 	}
 }
+
+func (w *world) remove(name string) {
+	w.t.Helper()
+	if err := os.Remove(filepath.Join(w.workspace, name)); err != nil {
+		w.t.Fatal(err)
+	}
+}
