@@ -41,11 +41,11 @@ func TestALossThatProvesNothing(t *testing.T) {
 					return true
 				})
 				arrivedBefore := arrived(p)
-				if r := call(cl, era, "echo", `{"n":2}`); r.Text() == `{"n":2}` {
-					t.Errorf("the call was sent again: %s", r)
-				}
+				// A question of the crib's own may have met the loss before: then the
+				// call finds the new session.
+				r := call(cl, era, "echo", `{"n":2}`)
 				if n := arrived(p) - arrivedBefore; n != 1 {
-					t.Errorf("the call came %d times", n)
+					t.Errorf("the call came %d times: %s", n, r)
 				}
 				works(t, cl, era, "echo")
 				if n := p.Requests("initialize"); n != 2 {
