@@ -20,7 +20,7 @@ import (
 // one request at a time.
 const (
 	MaxOpen      = 128              // requests that one server works on at a time
-	MaxQueued    = 256              // requests that wait for a place at one server
+	MaxQueued    = 64               // requests that wait for a place at one server
 	QueueTime    = 10 * time.Second // how long one waits for a place
 	MaxOpenTotal = 1024             // requests open at all servers, those that wait included
 	MaxHeld      = 64 << 20         // bytes of requests and answers in memory for one server
@@ -80,6 +80,13 @@ func (g *Gate) Admit(ctx context.Context, size int) (*Ticket, error) {
 	if err := g.enter(ctx, t, size); err != nil {
 		t.noTrial()
 		return nil, err
+	}
+	if !t.trial { // the server may have failed while the request waited
+		t.began = time.Now()
+		if t.trial, err = g.well(t.began); err != nil {
+			t.leave()
+			return nil, err
+		}
 	}
 	return t, nil
 }

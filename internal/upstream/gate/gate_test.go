@@ -86,7 +86,7 @@ func TestPlaces(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		refusedWith(t, g, 1, crib.Busy, "256 wait")
+		refusedWith(t, g, 1, crib.Busy, "64 wait")
 		in[0].End()
 		for want := range MaxQueued {
 			if got := <-order; got != want {
@@ -269,5 +269,39 @@ func TestOneEventIsOneFailure(t *testing.T) {
 		if g.failures != 1 {
 			t.Errorf("what says nothing counts: %d", g.failures)
 		}
+	})
+}
+
+// Who waited while the server began to fail is not let in behind that.
+func TestWhoWaitsMeetsTheShutGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := New("one", new(Total))
+		var in []*Ticket
+		for range MaxOpen {
+			in = append(in, admitted(t, g, 1))
+		}
+		answers := make(chan error, MaxQueued)
+		for range MaxQueued {
+			go func() {
+				ticket, err := g.Admit(t.Context(), 1)
+				if err == nil {
+					ticket.End()
+				}
+				answers <- err
+			}()
+		}
+		synctest.Wait()
+		g.mu.Lock()
+		g.failures, g.last, g.at, g.until = TripAfter, late, time.Now(), time.Now().Add(time.Hour)
+		g.mu.Unlock()
+		for _, ticket := range in {
+			ticket.End()
+		}
+		for range MaxQueued {
+			if err := <-answers; crib.CodeOf(err) != crib.Unavailable {
+				t.Fatalf("let in: %v", err)
+			}
+		}
+		empty(t, g)
 	})
 }
