@@ -41,9 +41,11 @@ const (
 
 // Server returns a server for h with the limits of this package. It logs what
 // net/http has to say, such as a broken TLS handshake, to log.
-func Server(h http.Handler, log *slog.Logger) *http.Server {
+func Server(h http.Handler, log *slog.Logger) *http.Server { return server(h, log, BodyTimeout) }
+
+func server(h http.Handler, log *slog.Logger, bodyTimeout time.Duration) *http.Server {
 	return &http.Server{
-		Handler:           h,
+		Handler:           punctual(h, bodyTimeout),
 		ReadHeaderTimeout: ReadHeaderTimeout,
 		IdleTimeout:       IdleTimeout,
 		MaxHeaderBytes:    MaxHeaderBytes,
@@ -55,20 +57,30 @@ func Server(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-// ReadBody appends the body of r to buf. A body over MaxBody bytes is a
-// TooLarge error, one that ends early or takes longer than BodyTimeout an
-// Invalid one.
-func ReadBody(w http.ResponseWriter, r *http.Request, buf *bytes.Buffer) error {
-	return readBody(w, r, buf, MaxBody, BodyTimeout)
+// punctual gives the body of a request its time from the start, whether or not
+// a handler reads it: what a handler leaves, net/http waits for before it sends
+// the answer, for as long as the client likes. Whoever may not come in must not
+// hold a connection by that. With the end of the body net/http lifts the limit.
+func punctual(next http.Handler, timeout time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			http.NewResponseController(w).SetReadDeadline(time.Now().Add(timeout)) //nolint:errcheck // a connection has one
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
-func readBody(w http.ResponseWriter, r *http.Request, buf *bytes.Buffer, limit int64, timeout time.Duration) error {
+// ReadBody appends the body of r to buf. A body over MaxBody bytes is a
+// TooLarge error, one that ends early or takes longer than BodyTimeout an
+// Invalid one. The server must be one of Server.
+func ReadBody(w http.ResponseWriter, r *http.Request, buf *bytes.Buffer) error {
+	return readBody(w, r, buf, MaxBody)
+}
+
+func readBody(w http.ResponseWriter, r *http.Request, buf *bytes.Buffer, limit int64) error {
 	if r.ContentLength > limit {
 		return tooLarge(limit)
 	}
-	// A recorder in a test has no deadline to set; every connection has.
-	rc := http.NewResponseController(w)
-	limited := rc.SetReadDeadline(time.Now().Add(timeout)) == nil
 	var body io.Reader = r.Body
 	if r.ContentLength < 0 { // net/http holds every other to its length
 		body = http.MaxBytesReader(w, r.Body, limit)
@@ -84,13 +96,8 @@ func readBody(w http.ResponseWriter, r *http.Request, buf *bytes.Buffer, limit i
 		_, err = buf.ReadFrom(body)
 	}
 	if err == nil {
-		if limited {
-			rc.SetReadDeadline(time.Time{}) //nolint:errcheck // likewise
-		}
 		return nil
 	}
-	// The deadline stays: net/http would wait for the rest of the body, behind
-	// the handler, for as long as the client likes.
 	if _, over := errors.AsType[*http.MaxBytesError](err); over {
 		return tooLarge(limit)
 	}

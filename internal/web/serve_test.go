@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/toolcrib/toolcrib/internal/crib"
 )
@@ -130,7 +128,7 @@ func TestReadBody(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var buf bytes.Buffer
 			r := httptest.NewRequest(http.MethodPost, "/", tc.body)
-			err := readBody(httptest.NewRecorder(), r, &buf, limit, time.Minute)
+			err := readBody(httptest.NewRecorder(), r, &buf, limit)
 			if tc.want == "" && err != nil || tc.want != "" && (err == nil || crib.CodeOf(err) != tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
@@ -144,53 +142,6 @@ func TestReadBody(t *testing.T) {
 type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
-
-// A client that promises a body and does not send it is let go, and one that
-// keeps the limit may take its time afterwards.
-func TestReadBodyOnAConnection(t *testing.T) {
-	const timeout = 50 * time.Millisecond
-	results := make(chan error, 1)
-	gone := make(chan struct{})
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var buf bytes.Buffer
-		err := readBody(w, r, &buf, 64, timeout)
-		results <- err
-		if err != nil {
-			w.WriteHeader(Status(err))
-			return
-		}
-		select {
-		case <-r.Context().Done():
-			close(gone)
-		case <-time.After(4 * timeout): // longer than the deadline of the body
-		}
-	}))
-	defer srv.Close()
-
-	c, err := net.Dial("tcp", srv.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = c.Close() }()
-	_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf")
-	if err := <-results; crib.CodeOf(err) != crib.Invalid {
-		t.Errorf("a body that never came: %v", err)
-	}
-
-	res, err := srv.Client().Post(srv.URL, "application/json", strings.NewReader("whole"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = res.Body.Close()
-	if err := <-results; err != nil {
-		t.Error(err)
-	}
-	select {
-	case <-gone:
-		t.Error("the deadline of the body outlived it and cancelled the request")
-	default:
-	}
-}
 
 func TestServerHasLimitsAndNoWriteTimeout(t *testing.T) {
 	s := Server(http.NotFoundHandler(), discard)
