@@ -39,7 +39,7 @@ func Limits() []Limit {
 		{clients, "bodies of open requests in memory, of all together", b(mcphttp.MaxBodies)},
 		{clients, "time between comments on a quiet stream", d(mcphttp.KeepAlive)},
 		{clients, "how far a client may be behind on a stream before it loses it", b(mcphttp.MaxBehind)},
-		{clients, "legacy sessions; over it the one idle for longest ends", n(gateway.MaxSessions)},
+		{clients, "legacy sessions; over it, of whoever has most of them the one idle for longest ends", n(gateway.MaxSessions)},
 		{clients, "time without a request after which a legacy session ends", d(gateway.SessionIdle)},
 		{clients, "resources that one client is told of", n(gateway.MaxSubscribed)},
 		{servers, "a message, an event or a body", b(upstream.MaxMessage)},

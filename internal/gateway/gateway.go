@@ -25,7 +25,7 @@ import (
 // Limits.
 const (
 	SessionIdle     = time.Hour              // since the last request, after which a legacy session ends
-	MaxSessions     = 10_000                 // legacy sessions; over it, the one idle for longest ends
+	MaxSessions     = 10_000                 // legacy sessions; over it, one of whoever has most ends
 	MaxInstructions = 4 << 10                // bytes of the aggregate's instructions, ours and the servers' together
 	MaxSubscribed   = 1_000                  // resources that one client is told of
 	joinChanges     = 100 * time.Millisecond // changes within it become one notification

@@ -278,17 +278,34 @@ func (ss *sessions) add(s *Session) []*Session {
 	defer ss.mu.Unlock()
 	var out []*Session
 	for len(ss.byID) >= ss.max {
-		var oldest *Session
-		for _, x := range ss.byID {
-			if oldest == nil || x.idleSince().Before(oldest.idleSince()) {
-				oldest = x
-			}
-		}
-		delete(ss.byID, oldest.ID)
-		out = append(out, oldest)
+		spare := ss.spare()
+		delete(ss.byID, spare.ID)
+		out = append(out, spare)
 	}
 	ss.byID[s.ID] = s
 	return out
+}
+
+// spare is the session that makes room: of whoever has most of them the one
+// that is idle for longest, so that nobody pays for another's many. The caller
+// holds mu.
+func (ss *sessions) spare() *Session {
+	has, most := make(map[crib.Principal]int), 0
+	for _, s := range ss.byID {
+		has[s.Principal]++
+		most = max(most, has[s.Principal])
+	}
+	var spare *Session
+	var since time.Time
+	for _, s := range ss.byID {
+		if has[s.Principal] < most {
+			continue
+		}
+		if at := s.idleSince(); spare == nil || at.Before(since) {
+			spare, since = s, at
+		}
+	}
+	return spare
 }
 
 func (ss *sessions) get(id string) *Session {

@@ -367,6 +367,30 @@ func TestSessionsMakeRoom(t *testing.T) {
 	})
 }
 
+// Who opens many sessions pays for them itself: another's stays, however long
+// it is idle.
+func TestSessionsMakeRoomAtTheirOwnExpense(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ss sessions
+		ss.init(time.Hour, 3)
+		quiet := sessionOf(t, &ear{}, `{}`)
+		quiet.Principal = crib.Principal{Kind: crib.Token, ID: "quiet"}
+		ss.add(quiet)
+		var many []*Session
+		for i := range 20 {
+			<-time.After(time.Second)
+			many = append(many, sessionOf(t, &ear{}, `{}`))
+			out := ss.add(many[i])
+			if i >= 2 && (len(out) != 1 || out[0] != many[i-2]) {
+				t.Fatalf("%v made room for number %d", out, i)
+			}
+		}
+		if ss.get(quiet.ID) != quiet {
+			t.Error("the one session of another has ended")
+		}
+	})
+}
+
 // A session that is not used ends; a question that was answered is use.
 func TestSessionsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
