@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -88,12 +87,21 @@ func quoted(args []string) string {
 	return "[" + strings.Join(list, ", ") + "]"
 }
 
+// command is the program with the folders of s and its environment.
+func (s *served) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(s.program, append(args, "--workspace", s.workspace, "--data", s.data, "--listen", "127.0.0.1:0")...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+	for name, value := range s.env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	return cmd
+}
+
 // serve starts the crib, and waits until it is ready.
-func (s *served) serve() {
+func (s *served) serve(flags ...string) {
 	s.t.Helper()
-	s.cmd = exec.Command(s.program, "serve", "--workspace", s.workspace, "--data", s.data, "--listen", "127.0.0.1:0")
-	s.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.env["HOME"]}
-	s.cmd.Stdout, s.cmd.Stderr = io.Discard, &s.log
+	s.cmd = s.command(append([]string{"serve"}, flags...)...)
+	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
