@@ -63,30 +63,34 @@ func New(name string, total *Total) *Gate {
 // Ticket is the right to have one request open at a server.
 type Ticket struct {
 	g     *Gate
-	began time.Time
-	held  atomic.Int64
-	trial bool
+	began time.Time // when it was let in
+	trial bool      // its end tells whether the server is well
+
+	mu    sync.Mutex // guards held, ended
+	held  int64
+	ended bool
 }
 
 // Admit lets in a request of size bytes, or tells why it does not: Busy where
 // it would be over a limit, Unavailable where the server is left alone. Nothing
 // was sent then. The ticket must be ended.
 func (g *Gate) Admit(ctx context.Context, size int) (*Ticket, error) {
-	t := &Ticket{g: g, began: time.Now()}
+	t := &Ticket{g: g}
 	var err error
-	if t.trial, err = g.well(t.began); err != nil {
+	if t.trial, err = g.takeTrial(time.Now()); err != nil {
 		return nil, err
 	}
 	if err := g.enter(ctx, t, size); err != nil {
-		t.noTrial()
+		t.giveTrialBack()
 		return nil, err
 	}
-	if !t.trial { // the server may have failed while the request waited
-		t.began = time.Now()
-		if t.trial, err = g.well(t.began); err != nil {
-			t.leave()
-			return nil, err
-		}
+	t.began = time.Now()
+	if t.trial {
+		return t, nil
+	}
+	if t.trial, err = g.takeTrial(t.began); err != nil { // the server may have failed while the request waited
+		t.leave()
+		return nil, err
 	}
 	return t, nil
 }
@@ -127,13 +131,16 @@ func (g *Gate) place(ctx context.Context) error {
 	return crib.Errorf(crib.Busy, "server %s works on %d requests and none ended within %s; nothing was sent, try again later", g.name, MaxOpen, QueueTime)
 }
 
-// Hold counts n more bytes that are kept in memory for the request.
+// Hold counts n more bytes that are kept in memory for the request. What comes
+// behind its end is counted no more: nobody would give it back.
 func (t *Ticket) Hold(n int) *crib.Error {
 	if t == nil {
 		return nil
 	}
-	t.held.Add(int64(n))
-	mine, all := t.g.held.Add(int64(n)), t.g.total.held.Add(int64(n))
+	mine, all, ended := t.count(int64(n))
+	if ended {
+		return nil
+	}
 	if mine > MaxHeld {
 		return crib.Errorf(crib.TooLarge, "what server %s is asked and answers at this moment is more than %d bytes", t.g.name, MaxHeld)
 	}
@@ -141,6 +148,16 @@ func (t *Ticket) Hold(n int) *crib.Error {
 		return crib.Errorf(crib.TooLarge, "what all servers are asked and answer at this moment is more than %d bytes", MaxHeldTotal)
 	}
 	return nil
+}
+
+func (t *Ticket) count(n int64) (mine, all int64, ended bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return 0, 0, true
+	}
+	t.held += n
+	return t.g.held.Add(n), t.g.total.held.Add(n), false
 }
 
 // Reader counts what is read from a server and kept for a request.
@@ -167,19 +184,22 @@ func (h *Reader) Drop() {
 }
 
 func (t *Ticket) leave() {
-	t.g.places.Release(1)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ended = true
+	t.g.held.Add(-t.held)
+	t.g.total.held.Add(-t.held)
 	t.g.total.open.Add(-1)
-	t.g.held.Add(-t.held.Load())
-	t.g.total.held.Add(-t.held.Load())
+	t.g.places.Release(1)
 }
 
-// End gives the place back.
+// End gives the place back. It is called once.
 func (t *Ticket) End() {
 	t.leave()
-	t.noTrial()
+	t.giveTrialBack()
 }
 
-func (t *Ticket) noTrial() {
+func (t *Ticket) giveTrialBack() {
 	if !t.trial {
 		return
 	}
@@ -202,9 +222,9 @@ const (
 // ill server did, in words that follow "the last time it".
 func (t *Ticket) Report(h Health, why string) { t.g.learn(t, h, why, time.Now()) }
 
-// well reports whether the server may be asked. Behind the pause one request
-// may, to see whether it is.
-func (g *Gate) well(now time.Time) (trial bool, err error) {
+// takeTrial reports whether the server may be asked. Behind the pause one
+// request may, to see whether it is well: who is told so holds the trial.
+func (g *Gate) takeTrial(now time.Time) (trial bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.failures < TripAfter {

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -152,6 +153,67 @@ func TestMemory(t *testing.T) {
 	if over := (*Ticket)(nil).Hold(MaxHeld * 2); over != nil {
 		t.Error("nobody's bytes are counted:", over)
 	}
+}
+
+// What arrives when the request has ended, or is let go of then, is not counted:
+// it would be given back twice, or never.
+func TestBytesBehindTheEnd(t *testing.T) {
+	g := New("one", new(Total))
+	other := admitted(t, g, 100)
+	ticket := admitted(t, g, 10)
+	held := Reader{From: strings.NewReader("the answer came"), Ticket: ticket}
+	if _, err := io.ReadAll(&held); err != nil {
+		t.Fatal(err)
+	}
+	ticket.End()
+	if g.Held() != 100 {
+		t.Errorf("%d bytes counted, want those of the other request", g.Held())
+	}
+	held.Drop()
+	ticket.Hold(MaxHeld)
+	if g.Held() != 100 {
+		t.Errorf("%d bytes counted behind the end", g.Held())
+	}
+	other.End()
+	empty(t, g)
+}
+
+// The pause is as long as the trial took at the server, without its time in the
+// queue.
+func TestATrialBeginsWhenItIsLetIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := New("one", new(Total))
+		var in []*Ticket
+		for range MaxOpen {
+			in = append(in, admitted(t, g, 1))
+		}
+		for range TripAfter {
+			time.Sleep(1)
+			g.learn(&Ticket{began: time.Now()}, Ill, broken, time.Now())
+		}
+		time.Sleep(minPause)
+		got := make(chan *Ticket)
+		go func() {
+			ticket, err := g.Admit(t.Context(), 1)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- ticket
+		}()
+		synctest.Wait()
+		time.Sleep(QueueTime / 2)
+		in[0].End()
+		trial := <-got
+		report(trial, broken)
+		trial.End()
+		refusedWith(t, g, 1, crib.Unavailable, "is tried again in 1s")
+		time.Sleep(minPause)
+		admitted(t, g, 1).End()
+		for _, ticket := range in[1:] {
+			ticket.End()
+		}
+		empty(t, g)
+	})
 }
 
 const (
