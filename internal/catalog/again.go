@@ -60,12 +60,3 @@ func (s *Server) askAgain(want upstream.Want, k Kind, t *try) {
 func (s *Server) isWanted(want upstream.Want) bool {
 	return time.Since(s.wanted) < wantedFor && (want.Live == nil || want.Live())
 }
-
-func over(leg upstream.Leg) bool {
-	select {
-	case <-leg.Done():
-		return true
-	default:
-		return false
-	}
-}

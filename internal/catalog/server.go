@@ -367,7 +367,7 @@ func (s *Server) refetch(leg upstream.Leg, k Kind, isNew bool) {
 	}
 	want := upstream.Want{Era: key.era, Share: s.shares[leg]}
 	if want.Share != "" {
-		want.Live = func() bool { return !over(leg) } // another one is for its callers to open
+		want.Live = func() bool { return !upstream.Ended(leg) } // another one is for its callers to open
 	}
 	s.start(key, &fetch{done: make(chan struct{})}, want, func() (upstream.Leg, error) { return leg, nil })
 }

@@ -249,7 +249,7 @@ func (e events) Silent(_ string, leg upstream.Leg) {
 	s := e.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if over(leg) {
+	if upstream.Ended(leg) {
 		return // gone was here, or will be
 	}
 	hello := leg.Hello()

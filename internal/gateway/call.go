@@ -194,7 +194,7 @@ func (g *Gateway) spend(t *target, second bool) error {
 
 // notExecuted reports whether an error proves that nothing was executed.
 func notExecuted(err error) bool {
-	if err == nil {
+	if err == nil || upstream.Answered(err) {
 		return false
 	}
 	switch crib.CodeOf(err) {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -89,6 +90,10 @@ func mayReplay(u *url.URL, h http.Header) bool {
 	return u.Scheme != "http" || h["Idempotency-Key"] != nil || h["X-Idempotency-Key"] != nil
 }
 
+// maxEndpoint is the greatest length in bytes of an address that a server
+// names. It goes into the head of each request.
+const maxEndpoint = 4 << 10
+
 // isDial reports whether an error proves that there was no connection to
 // write to.
 func isDial(err error) bool {
@@ -126,4 +131,35 @@ func unreached(server, why string, err error) error {
 		return &refusedError{e}
 	}
 	return e
+}
+
+var (
+	errElsewhere  = errors.New("an address of another origin")
+	errNotAddress = errors.New("what is no address")
+	errHoldsName  = errors.New("an address with a user name in it")
+)
+
+// sameOrigin resolves an address that a server names, which must be of its own
+// origin: the crib's credentials go there.
+func sameOrigin(base *url.URL, named string) (*url.URL, error) {
+	u, err := base.Parse(strings.TrimSpace(named))
+	switch {
+	case err != nil || u.Opaque != "" || len(named) > maxEndpoint:
+		return nil, errNotAddress
+	case u.Scheme != base.Scheme || hostPort(u) != hostPort(base):
+		return nil, errElsewhere
+	case u.User != nil:
+		return nil, errHoldsName
+	}
+	u.Fragment, u.RawFragment = "", ""
+	return u, nil
+}
+
+// hostPort is the host and port that u is reached at.
+func hostPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return strings.ToLower(u.Hostname()) + " " + port
 }

@@ -216,17 +216,19 @@ func (l *httpLeg) attempt(ctx context.Context, c *call, body []byte) (*Reply, bo
 		}
 		switch {
 		case resp.StatusCode == http.StatusNotFound && session != nil && !second:
-			if !l.isSessionLoss(c, resp) {
+			lost, err := l.isSessionLoss(c, resp)
+			if err != nil {
+				return nil, true, err
+			}
+			if !lost {
 				break
 			}
-			drain(resp)
 			if err := l.renew(ctx, session); err != nil {
 				return nil, false, err
 			}
 			continue
 		case (resp.StatusCode == 307 || resp.StatusCode == 308) && c.out.Read && !second:
-			next, err := l.way.url.Parse(resp.Header.Get("Location"))
-			if err == nil && next.Scheme == l.way.url.Scheme && next.Host == l.way.url.Host {
+			if next, err := sameOrigin(l.way.url, resp.Header.Get("Location")); err == nil {
 				drain(resp)
 				target = next
 				continue
@@ -238,19 +240,35 @@ func (l *httpLeg) attempt(ctx context.Context, c *call, body []byte) (*Reply, bo
 }
 
 // isSessionLoss tells a lost session from an answer that came with 404. Only
-// what does not answer the request proves that it was not executed. The body
-// of a loss is dropped, that of an answer stays readable.
-func (l *httpLeg) isSessionLoss(c *call, resp *http.Response) bool {
-	b, err := readAll(resp.Body, resp.ContentLength)
+// what was read whole and does not answer the request proves that it was not
+// executed. The body of an answer stays readable.
+func (l *httpLeg) isSessionLoss(c *call, resp *http.Response) (bool, error) {
+	defer resp.Body.Close()
+	held := gate.Reader{From: &touching{resp.Body, c}, Ticket: c.out.Ticket}
+	b, err := readAll(&held, resp.ContentLength)
+	held.Drop()
 	if err != nil {
-		return true
+		return false, l.unread(c.out, err)
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(b))
 	m, err := wire.ScanServer(b)
 	if err != nil || m.Kind != wire.ResponseKind || !m.ID.OK() || !l.mine(c, m) {
-		return true
+		return true, nil
 	}
-	return m.Error.OK() && namesSession(m)
+	return m.Error.OK() && namesSession(m), nil
+}
+
+// unread is the error for an answer to out whose body could not be read whole
+// because of err.
+func (l *common) unread(out *Outgoing, err error) error {
+	over, ok := errors.AsType[*crib.Error](err)
+	switch {
+	case errors.Is(err, errTooLarge):
+		return tooMuch(out, crib.Errorf(crib.TooLarge, "server %s answered more than %d bytes", l.spec.Name, MaxMessage))
+	case ok:
+		return tooMuch(out, over)
+	}
+	return transportError{err}
 }
 
 // Headers that every request carries, of which there are usualHeaders.
@@ -311,13 +329,7 @@ func (l *httpLeg) answer(ctx context.Context, c *call, resp *http.Response) (*Re
 	}
 	b, err := readAll(&gate.Reader{From: resp.Body, Ticket: c.out.Ticket}, resp.ContentLength)
 	if err != nil {
-		if errors.Is(err, errTooLarge) {
-			return nil, crib.Errorf(crib.TooLarge, "server %s answered more than %d bytes", l.spec.Name, MaxMessage)
-		}
-		if over, ok := errors.AsType[*crib.Error](err); ok {
-			return nil, over
-		}
-		return nil, transportError{err}
+		return nil, l.unread(c.out, err)
 	}
 	m, err := wire.ScanServer(b)
 	if err == nil && m.Kind == wire.ResponseKind && l.mine(c, m) {
@@ -385,12 +397,13 @@ func (l *common) strange(out *Outgoing, resp *http.Response) error {
 	name := l.spec.Name
 	switch code := resp.StatusCode; {
 	case code >= 300 && code < 400 && code != http.StatusSeeOther:
-		return unavailable(name, "answered with a redirect (HTTP %d), which is not followed; put the final URL on its page", code)
+		return &statusError{code, unavailable(name, "answered with a redirect (HTTP %d), which is not followed; put the final URL on its page", code)}
 	case code == http.StatusTooManyRequests:
-		if after := resp.Header.Get("Retry-After"); after != "" {
-			return unavailable(name, "asks to wait (HTTP 429, Retry-After: %s)", after)
+		after := ""
+		if v := resp.Header.Get("Retry-After"); v != "" {
+			after = ", Retry-After: " + v
 		}
-		return unavailable(name, "asks to wait (HTTP 429)")
+		return &statusError{code, unavailable(name, "asks to wait (HTTP 429%s)", after)}
 	case code >= 400 && code < 500 && code != http.StatusRequestTimeout && code != statusClosed:
 		l.Retire() // likewise
 		return &statusError{code, unavailable(name, "answered HTTP %d without a JSON-RPC message", code)}
@@ -402,6 +415,13 @@ func (l *common) strange(out *Outgoing, resp *http.Response) error {
 type statusError struct {
 	status int
 	err    *crib.Error
+}
+
+// Answered reports whether err is an answer of the server, if not one of MCP:
+// it had the request in its hands, and proves nothing of what it did with it.
+func Answered(err error) bool {
+	_, ok := errors.AsType[*statusError](err)
+	return ok
 }
 
 func (e *statusError) Error() string { return e.err.Error() }

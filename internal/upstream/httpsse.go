@@ -8,17 +8,12 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/crib"
 	"github.com/toolcrib/toolcrib/internal/upstream/gate"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
-
-// maxEndpoint is the greatest length in bytes of the address that a stream
-// names for messages. It goes into the head of each request.
-const maxEndpoint = 4 << 10
 
 // sseLeg is a leg over HTTP+SSE (2024-11-05, Transports, HTTP with SSE): one
 // event stream brings everything that the server says, and names the address
@@ -50,8 +45,12 @@ func (l *sseLeg) fail(err error) {
 	l.end()
 }
 
+// errNoEndpoint says that a stream is not one of this transport.
+var errNoEndpoint = errors.New("the stream names no address for messages")
+
 // connectSSE opens the stream and the session on it. The error wraps
-// errNoStream where the server has none.
+// errNoStream where the server has none, and errNoEndpoint where it has one of
+// another kind.
 func connectSSE(ctx context.Context, spec *Spec, opts *Options, creds http.Header, declare Declaration) (Leg, error) {
 	way, err := newCarrier(spec, opts, creds)
 	if err != nil {
@@ -73,8 +72,10 @@ func (l *sseLeg) start(ctx context.Context, declare Declaration) error {
 	defer impatient.Stop()
 	stream, err := l.listen()
 	switch {
+	case ctx.Err() != nil:
+		return unavailable(l.spec.Name, "did not answer in time")
 	case err == nil && !impatient.Stop(), err != nil && l.life.Err() != nil:
-		return unavailable(l.spec.Name, "did not say within %s where to send messages", l.opts.ProbeTimeout)
+		return fmt.Errorf("%w: %w", errNoEndpoint, unavailable(l.spec.Name, "did not say within %s where to send messages", l.opts.ProbeTimeout))
 	case err != nil:
 		return err
 	}
@@ -113,13 +114,21 @@ func (l *sseLeg) listen() (*sseStream, error) {
 	if err := l.refusal(resp); err != nil {
 		return nil, err
 	}
-	if resp.StatusCode != http.StatusOK || mediaType(resp) != "text/event-stream" {
+	switch code := resp.StatusCode; {
+	case code == http.StatusOK && mediaType(resp) == "text/event-stream":
+	case code == http.StatusOK || saysLegacy(code) || code/100 == 3:
 		drain(resp)
-		return nil, fmt.Errorf("%w: it answered with HTTP %d", errNoStream, resp.StatusCode)
+		return nil, fmt.Errorf("%w: it answered with HTTP %d", errNoStream, code)
+	default: // it may have one at another time
+		drain(resp)
+		return nil, l.strange(&Outgoing{Read: true}, resp)
 	}
 	s := &sseStream{wire.NewEventReader(resp.Body, MaxMessage), resp.Body}
 	if l.endpoint, err = s.endpoint(l.way.url); err != nil {
 		s.body.Close() //nolint:errcheck // it was read only
+		if errors.Is(err, errNoEndpoint) {
+			return nil, fmt.Errorf("%w: %w", err, unavailable(name, "did not say where to send messages"))
+		}
 		return nil, unavailable(name, "%s", err)
 	}
 	return s, nil
@@ -131,7 +140,7 @@ func (s *sseStream) endpoint(base *url.URL) (*url.URL, error) {
 	for {
 		ev, err := s.Next()
 		if err != nil {
-			return nil, errors.New("did not say where to send messages")
+			return nil, errNoEndpoint
 		}
 		if ev.Name != "endpoint" {
 			continue
@@ -142,37 +151,6 @@ func (s *sseStream) endpoint(base *url.URL) (*url.URL, error) {
 		}
 		return u, nil
 	}
-}
-
-var (
-	errElsewhere  = errors.New("an address of another origin")
-	errNotAddress = errors.New("what is no address")
-	errHoldsName  = errors.New("an address with a user name in it")
-)
-
-// sameOrigin resolves the address that an endpoint event names, which must be
-// of the server's own origin: the crib's credentials go there.
-func sameOrigin(base *url.URL, named string) (*url.URL, error) {
-	u, err := base.Parse(strings.TrimSpace(named))
-	switch {
-	case err != nil || u.Opaque != "" || len(named) > maxEndpoint:
-		return nil, errNotAddress
-	case u.Scheme != base.Scheme || hostPort(u) != hostPort(base):
-		return nil, errElsewhere
-	case u.User != nil:
-		return nil, errHoldsName
-	}
-	u.Fragment, u.RawFragment = "", ""
-	return u, nil
-}
-
-// hostPort is the host and port that u is reached at.
-func hostPort(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	return strings.ToLower(u.Hostname()) + " " + port
 }
 
 // read takes what the server says, until the stream ends, and the leg with it.
@@ -293,7 +271,9 @@ func (l *sseLeg) deliver(c *call) *delivery {
 		case crib.CodeOf(err) == crib.Unknown:
 			// The server may have it all the same, and its answer comes
 			// another way.
-			time.AfterFunc(l.opts.ProbeTimeout, func() { c.finish(result{err: err}) })
+			if sleep(d.ctx, l.opts.ProbeTimeout) == nil {
+				c.finish(result{err: err})
+			}
 		case err != nil:
 			c.finish(result{err: err})
 		}

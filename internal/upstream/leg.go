@@ -50,7 +50,8 @@ func (l *common) answered(m wire.Message) {
 		return
 	}
 	if over := c.out.Ticket.Hold(len(m.Body)); over != nil {
-		c.finish(result{err: over})
+		c.finish(result{err: tooMuch(c.out, over)})
+		return
 	}
 	c.finish(result{m: legible(l.spec, l.opts, c.out, m)})
 }
@@ -62,11 +63,11 @@ func (l *common) tooLarge(prefix []byte) {
 	err := crib.Errorf(crib.TooLarge, "server %s sent a message of more than %d bytes", l.spec.Name, MaxMessage)
 	if id := wire.IDFromPrefix(prefix); id != nil {
 		if c := l.open.get(id); c != nil {
-			c.finish(result{err: err})
+			c.finish(result{err: tooMuch(c.out, err)})
 		}
 		return // it was the answer to a request that nobody waits for any more
 	}
 	for _, c := range l.open.all() {
-		c.finish(result{err: err})
+		c.finish(result{err: tooMuch(c.out, err)})
 	}
 }

@@ -152,10 +152,14 @@ func connectHTTP(ctx context.Context, spec *Spec, opts *Options, era wire.Era, d
 		return nil, nil, err
 	}
 	if spec.older.Load() && era != wire.Modern {
-		if leg, err := connectSSE(ctx, spec, opts, creds.Header, declare); err == nil {
+		leg, err := connectSSE(ctx, spec, opts, creds.Header, declare)
+		switch {
+		case err == nil:
 			return leg, []wire.Era{wire.Legacy}, nil
+		case !errors.Is(err, errNoStream) && !errors.Is(err, errNoEndpoint):
+			return nil, nil, err
 		}
-		spec.older.Store(false) // it may have learned since
+		spec.older.Store(false) // it has learned since
 	}
 	l, err := newHTTPLeg(spec, opts, creds.Header)
 	if err != nil {

@@ -109,13 +109,15 @@ func (s *Server) Admit(ctx context.Context, size int) (*gate.Ticket, error) {
 
 // Report tells the gate how a request ended that a leg was given. A refusal to
 // connect says that the server is away, which costs nobody anything to find
-// out; and what a client or a limit of the crib ended says nothing.
+// out; a refusal by the server can be about that one request; and what a client
+// or a limit of the crib ended says nothing.
 func (s *Server) Report(t *gate.Ticket, err error) {
 	if err == nil {
 		t.Report(gate.Well, "")
 		return
 	}
-	if _, refused := errors.AsType[*refusedError](err); refused {
+	if _, refused := errors.AsType[*refusedError](err); refused || Answered(err) {
+		t.Report(gate.Nothing, "")
 		return
 	}
 	switch crib.CodeOf(err) {
@@ -124,7 +126,7 @@ func (s *Server) Report(t *gate.Ticket, err error) {
 	case crib.Unknown:
 		t.Report(gate.Ill, "broke off")
 	case crib.Unavailable:
-		t.Report(gate.Ill, "could not be reached")
+		t.Report(gate.Ill, "could not be reached or gave no answer")
 	}
 }
 
@@ -152,7 +154,7 @@ func (s *Server) Leg(ctx context.Context, want Want) (Leg, error) {
 		if sl.err != nil {
 			return nil, sl.err
 		}
-		if ended(sl.leg) || probing && want.Share != "" || sl.leg.Hello().Era != s.EraFor(want.Era) {
+		if Ended(sl.leg) || probing && want.Share != "" || sl.leg.Hello().Era != s.EraFor(want.Era) {
 			continue // what the server speaks is known now; this leg is not the one
 		}
 		return sl.leg, nil
@@ -200,7 +202,7 @@ func (s *Server) slot(want Want) (_ *slot, probing bool, err error) {
 		// Found out once, whoever asks, with nothing declared.
 		key, want = slotKey{}, Want{Era: want.Era}
 	}
-	if old := s.slots[key]; old != nil && old.leg != nil && ended(old.leg) {
+	if old := s.slots[key]; old != nil && old.leg != nil && Ended(old.leg) {
 		s.bury(old, key, false)
 	}
 	old := s.slots[key]
@@ -210,7 +212,7 @@ func (s *Server) slot(want Want) (_ *slot, probing bool, err error) {
 	sl := &slot{ready: make(chan struct{}), live: want.Live}
 	if old != nil {
 		sl.failures = old.failures
-		if old.leg != nil && !ended(old.leg) {
+		if old.leg != nil && !Ended(old.leg) {
 			s.work.Go(func() { retire(s.life, old.leg) })
 		}
 	}
@@ -232,7 +234,7 @@ func (s *Server) usable(sl *slot) bool {
 	if sl.err != nil {
 		return time.Now().Before(sl.retry)
 	}
-	return !ended(sl.leg) && !sl.leg.Retired()
+	return !Ended(sl.leg) && !sl.leg.Retired()
 }
 
 // retire closes a leg when its requests have ended, after Drain, or when ctx
@@ -249,7 +251,8 @@ func retire(ctx context.Context, l Leg) {
 	l.Close()
 }
 
-func ended(l Leg) bool {
+// Ended reports whether a leg can no longer be used.
+func Ended(l Leg) bool {
 	select {
 	case <-l.Done():
 		return true
@@ -324,7 +327,7 @@ func (s *Server) failed(sl *slot, key slotKey, err error) {
 		return
 	}
 	for _, other := range s.slots {
-		if other.leg != nil && !ended(other.leg) {
+		if other.leg != nil && !Ended(other.leg) {
 			return
 		}
 	}

@@ -68,15 +68,15 @@ func (l *httpLeg) readStream(c *call, body io.Reader, pos *position) (*Reply, er
 		if over := (*wire.EventTooLargeError)(nil); errors.As(err, &over) {
 			err := crib.Errorf(crib.TooLarge, "server %s sent an event of more than %d bytes", l.spec.Name, MaxMessage)
 			if c != nil {
-				return nil, err
+				return nil, tooMuch(c.out, err)
 			}
 			if meant := l.open.get(wire.IDFromPrefix(over.Event.Data)); meant != nil {
-				meant.finish(result{err: err})
+				meant.finish(result{err: tooMuch(meant.out, err)})
 			}
 			continue
 		}
-		if over, ok := errors.AsType[*crib.Error](err); ok {
-			return nil, over
+		if over, ok := errors.AsType[*crib.Error](err); ok { // c is there: only what is counted is over
+			return nil, tooMuch(c.out, over)
 		}
 		if err != nil {
 			return nil, nil

@@ -127,7 +127,8 @@ type Leg interface {
 	// Do sends one request and waits for its answer. It sends at most once,
 	// except after an answer that proves that nothing was executed. The error
 	// is a *crib.Error; its code tells whether the request may have been
-	// executed (Timeout, Unknown, Cancelled) or was not (the others).
+	// executed (Timeout, Unknown, Cancelled, TooLarge) or was not (the
+	// others; but see Answered).
 	Do(ctx context.Context, out *Outgoing, l Listener) (*Reply, error)
 	// Notify sends a notification.
 	Notify(ctx context.Context, body []byte) error
@@ -245,6 +246,15 @@ func lost(server string, out *Outgoing, sent bool, why string) *crib.Error {
 		return crib.Errorf(crib.Unknown, "server %s: %s; it is not known whether the request was executed", server, why)
 	}
 	return crib.Errorf(crib.Unavailable, "server %s: %s", server, why)
+}
+
+// tooMuch is the error for what came in answer to out and was over a limit:
+// whoever repeats the request would have it done twice.
+func tooMuch(out *Outgoing, over *crib.Error) *crib.Error {
+	if out.Read {
+		return over
+	}
+	return crib.Errorf(crib.TooLarge, "%s; the request was most likely executed: look before you repeat it", over.Msg)
 }
 
 // endOfLeg is why a leg ended, in words that follow the server's name.
