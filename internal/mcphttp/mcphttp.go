@@ -101,11 +101,9 @@ func (d *Door) identified(next func(http.ResponseWriter, *http.Request, crib.Pri
 			auth.Challenge(w, err)
 			return
 		}
-		leave, ok := d.enter(r)
-		defer leave()
-		if !ok {
-			w.Header().Set("Retry-After", "1")
-			web.WriteRPCError(w, http.StatusServiceUnavailable, wire.CodeInternal, "the crib has as much open as it takes; nothing was done, try again in a moment")
+		defer d.requests.Add(-1)
+		if d.requests.Add(1) > MaxRequests {
+			full(w)
 			return
 		}
 		next(w, r, p)
@@ -116,11 +114,19 @@ func (d *Door) identified(next func(http.ResponseWriter, *http.Request, crib.Pri
 // one is answered with 503 and Retry-After, before anything of it is read.
 const (
 	MaxRequests = 4096      // requests and streams
-	MaxBodies   = 256 << 20 // bytes of the bodies of open requests; one of unknown length counts as the greatest
+	MaxBodies   = 256 << 20 // bytes of the bodies of open requests; while one of unknown length comes in it counts as the greatest
 )
 
-// enter counts a request in; leave must be called when it has ended.
-func (d *Door) enter(r *http.Request) (leave func(), ok bool) {
+// full refuses what would be over a limit of the door.
+func full(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", "1")
+	web.WriteRPCError(w, http.StatusServiceUnavailable, wire.CodeInternal, "the crib has as much open as it takes; nothing was done, try again in a moment")
+}
+
+// body reads the body of a request, or answers why it does not. What is held
+// is to be given back with letGo when the request has ended; until the length
+// of a body is known it counts as the greatest.
+func (d *Door) body(w http.ResponseWriter, r *http.Request, refuse func(error)) (body []byte, ok bool) {
 	size := r.ContentLength
 	switch {
 	case size < 0:
@@ -128,13 +134,23 @@ func (d *Door) enter(r *http.Request) (leave func(), ok bool) {
 	case size > web.MaxBody:
 		size = 0 // it is refused unread
 	}
-	leave = func() {
-		d.requests.Add(-1)
+	if d.bodies.Add(size) > MaxBodies {
 		d.bodies.Add(-size)
+		full(w)
+		return nil, false
 	}
-	requests, bodies := d.requests.Add(1), d.bodies.Add(size)
-	return leave, requests <= MaxRequests && bodies <= MaxBodies
+	var buf bytes.Buffer
+	err := web.ReadBody(w, r, &buf)
+	if err != nil {
+		d.bodies.Add(-size)
+		refuse(err)
+		return nil, false
+	}
+	d.bodies.Add(int64(buf.Len()) - size)
+	return buf.Bytes(), true
 }
+
+func (d *Door) letGo(body []byte) { d.bodies.Add(-int64(len(body))) }
 
 func (d *Door) mcp(w http.ResponseWriter, r *http.Request, p crib.Principal) {
 	switch r.Method {
@@ -156,12 +172,14 @@ func (d *Door) post(w http.ResponseWriter, r *http.Request, p crib.Principal) {
 		web.WriteRPCError(w, http.StatusUnsupportedMediaType, wire.CodeInvalidRequest, "send Content-Type: application/json")
 		return
 	}
-	var buf bytes.Buffer
-	if err := web.ReadBody(w, r, &buf); err != nil {
+	body, ok := d.body(w, r, func(err error) {
 		web.WriteRPCError(w, web.Status(err), wire.CodeInvalidRequest, crib.SafeText(err))
+	})
+	if !ok {
 		return
 	}
-	m, err := wire.Scan(buf.Bytes())
+	defer d.letGo(body)
+	m, err := wire.Scan(body)
 	if err != nil {
 		d.log.Info("message refused", "principal", p.String(), "err", err)
 		code := wire.CodeInvalidRequest

@@ -500,3 +500,36 @@ func TestReadsMayBeSentAgain(t *testing.T) {
 		}
 	}
 }
+
+// A 404 that breaks off can have been the answer to the call: it is no proof
+// that the session is lost, and nothing is sent again.
+func TestAHalfReadLossIsNoProof(t *testing.T) {
+	p := mcptest.NewHTTP(t, mcptest.HTTPOptions{Options: mcptest.Options{Era: mcptest.EraLegacy}})
+	c := newCrib(t, cribOptions{}, httpServer("s", p.URL))
+	cl := c.client(wire.Modern, "s")
+	works(t, cl, wire.Modern, "echo")
+	came := answerCalls(p, cutting(t, "HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nContent-Length: 900\r\n\r\n{\"jsonrpc\":\"2.0\","))
+	r := call(cl, wire.Modern, "echo", `{}`)
+	if codeOf(r) != crib.Unknown || !strings.Contains(r.Text(), notKnown) || came.Load() != 1 || p.Requests("initialize") != 1 {
+		t.Errorf("%d calls and %d initialize came; got %s", came.Load(), p.Requests("initialize"), r)
+	}
+}
+
+// What a server refuses can be about one client's request: it shuts the server
+// for nobody.
+func TestRefusalsShutNoServer(t *testing.T) {
+	const refusals = 10 // more than a server may break off
+	for _, status := range []int{http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, http.StatusPermanentRedirect} {
+		p := mcptest.NewHTTP(t, mcptest.HTTPOptions{Options: mcptest.Options{Era: mcptest.EraModern}})
+		c := newCrib(t, cribOptions{}, httpServer("s", p.URL))
+		cl := c.client(wire.Modern, "s")
+		works(t, cl, wire.Modern, "echo")
+		came := answerCalls(p, answerWith(status, "text/plain", "no"))
+		for range refusals {
+			call(cl, wire.Modern, "echo", `{}`)
+		}
+		if came.Load() != refusals {
+			t.Errorf("HTTP %d: %d of %d calls came", status, came.Load(), refusals)
+		}
+	}
+}

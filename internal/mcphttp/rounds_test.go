@@ -194,6 +194,24 @@ func TestStateIsSpentOnce(t *testing.T) {
 	}
 }
 
+// A server that refuses an answer without a word of MCP had it in its hands:
+// it does not come a second time.
+func TestARefusedAnswerIsSpent(t *testing.T) {
+	for _, status := range []int{http.StatusBadRequest, http.StatusTooManyRequests, http.StatusTemporaryRedirect} {
+		peer := modernPeer(t)
+		c := newCrib(t, cribOptions{}, httpServer("fake", peer.URL))
+		cl := c.dial("fake")
+		state, _ := asked(t, cl, callOf("elicit", "{}"))
+		came := answerCalls(peer, answerWith(status, "text/plain", "no"))
+		for range 2 {
+			cl.Post(wire.Modern, "tools/call", callOf("elicit", "{}", withAnswers(state, oneAnswer)...))
+		}
+		if came.Load() != 1 {
+			t.Errorf("HTTP %d: the answer came %d times", status, came.Load())
+		}
+	}
+}
+
 // inputRequired makes a peer answer a method with these members of an
 // input_required result, until a request comes with inputResponses or
 // requestState; that is answered with final.

@@ -37,12 +37,14 @@ func (nowhere) Send([]byte) {}
 // callTool answers POST /v1/tools/{name}: the body is the arguments, the
 // answer the result of the call. It is the same call as over MCP.
 func (d *Door) callTool(w http.ResponseWriter, r *http.Request, p crib.Principal) {
-	var buf bytes.Buffer
-	if err := web.ReadBody(w, r, &buf); err != nil {
+	read, ok := d.body(w, r, func(err error) {
 		plainError(w, web.Status(err), wire.CodeInvalidRequest, crib.SafeText(err))
+	})
+	if !ok {
 		return
 	}
-	args := bytes.TrimSpace(buf.Bytes())
+	defer d.letGo(read)
+	args := bytes.TrimSpace(read)
 	if len(args) == 0 {
 		args = []byte("{}")
 	}
