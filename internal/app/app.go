@@ -56,14 +56,13 @@ type App struct {
 	started  time.Time
 
 	holding
-	auth     *auth.Registry
-	cat      *catalog.Catalog
-	gw       *gateway.Gateway
-	door     *mcphttp.Door
-	guarded  atomic.Pointer[http.Handler] // the door behind the checks that are configured now
-	at       listeners
-	current  atomic.Pointer[state]
-	stopping atomic.Bool
+	auth    *auth.Registry
+	cat     *catalog.Catalog
+	gw      *gateway.Gateway
+	door    *mcphttp.Door
+	guarded atomic.Pointer[http.Handler] // the door behind the checks that are configured now
+	at      listeners
+	current atomic.Pointer[state]
 	reloading
 }
 
@@ -300,7 +299,9 @@ func serve(s *http.Server, l net.Listener) error {
 }
 
 // stop takes no new requests, ends what is only a stream, waits for calls, and
-// cuts what is left after the drain time.
+// cuts what is left after the drain time. While it waits, both listeners are
+// open: whoever asks is told that the crib is stopping, and what belongs to the
+// calls, such as their cancellation, still arrives.
 func (a *App) stop(front, op *http.Server) {
 	drain := a.opts.Drain
 	if drain == 0 {
@@ -309,28 +310,19 @@ func (a *App) stop(front, op *http.Server) {
 	ctx, cancel := context.WithTimeout(context.Background(), drain)
 	defer cancel()
 	defer context.AfterFunc(a.children.Hurried(), cancel)()
-	a.stopping.Store(true)
 	a.gw.Drain()
-	finished := make(chan struct{})
-	go func() {
-		defer close(finished)
-		a.door.Wait() // what goes on without its client has an end of its own
-	}()
-	err := front.Shutdown(ctx)
-	if err == nil {
-		select {
-		case <-finished:
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
+	a.log.Info("stopping", "limit", drain)
+	select {
+	case <-a.gw.Drained():
+	case <-ctx.Done():
 	}
-	if err != nil {
+	if err := front.Shutdown(ctx); err != nil {
 		a.log.Warn("requests were cut because they did not end in time", "limit", drain)
 		front.Close() //nolint:errcheck // nothing is left to be done about it
 	}
 	op.Close() //nolint:errcheck // likewise
 	a.gw.Close()
-	<-finished
+	a.door.Wait() // what goes on without its client has an end of its own
 }
 
 // release gives back everything that New took.
@@ -383,7 +375,7 @@ func (a *App) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if a.stopping.Load() {
+		if a.gw.Stopping() {
 			plain(w, http.StatusServiceUnavailable, "stopping\n")
 			return
 		}

@@ -9,11 +9,13 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 
 	"github.com/toolcrib/toolcrib/internal/catalog"
 	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/gateway"
 	"github.com/toolcrib/toolcrib/internal/upstream"
 	"github.com/toolcrib/toolcrib/internal/web"
 	"github.com/toolcrib/toolcrib/internal/wire"
@@ -72,6 +74,10 @@ func (a *App) operatorServer() *http.Server {
 		a.writeJSON(w, a.Status())
 	})
 	mux.HandleFunc("POST /connect/{server}", func(w http.ResponseWriter, r *http.Request) {
+		if a.gw.Stopping() {
+			a.writeError(w, crib.Errorf(crib.Unavailable, "%s", gateway.StoppingText))
+			return
+		}
 		st, err := a.connect(r.Context(), r.PathValue("server"))
 		if err != nil {
 			a.writeError(w, err)
@@ -119,19 +125,50 @@ func (a *App) writeError(w http.ResponseWriter, err error) {
 	json.NewEncoder(w).Encode(errorDoc{crib.CodeOf(err), a.redactor.RedactString(crib.SafeText(err))}) //nolint:errcheck // likewise
 }
 
+// ErrNotRunning says that nobody listens at the operator socket.
+var ErrNotRunning error = crib.Errorf(crib.Unavailable, "no crib is running for this data folder; start one with: toolcrib serve")
+
 // Operator talks to the running crib of a data folder.
-type Operator struct{ http *http.Client }
+type Operator struct {
+	path string // of the socket
+	http *http.Client
+}
 
 // Dial makes an Operator. Whether a crib runs shows at the first request.
 func Dial(data string) *Operator {
+	path := socketPath(data)
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
-		return d.DialContext(ctx, "unix", socketPath(data))
+		return d.DialContext(ctx, "unix", path)
 	}
-	return &Operator{&http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}}
+	return &Operator{path, &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}}
 }
 
-// Status asks for the crib's state. The error is Unavailable if none runs.
+// nobodyListens reports whether a request failed because there is no socket, or
+// one that a crib which is gone has left. Anything else, such as a socket that
+// this user may not open or a crib that ended in the middle, says nothing about
+// whether one runs.
+func nobodyListens(path string, err error) bool {
+	if op, ok := errors.AsType[*net.OpError](err); !ok || op.Op != "dial" {
+		return false
+	}
+	if errors.Is(err, errRefused) {
+		return true
+	}
+	_, statErr := os.Lstat(path)
+	return errors.Is(statErr, fs.ErrNotExist)
+}
+
+// socketText is what is wrong, without the address that every request has.
+func socketText(err error) string {
+	if ue, ok := errors.AsType[*url.Error](err); ok {
+		err = ue.Err
+	}
+	return err.Error()
+}
+
+// Status asks for the crib's state. Like that of every request, the error is
+// ErrNotRunning if nobody listens.
 func (o *Operator) Status(ctx context.Context) (Status, error) {
 	var st Status
 	return st, o.do(ctx, http.MethodGet, "/status", &st)
@@ -159,7 +196,10 @@ func (o *Operator) do(ctx context.Context, method, path string, into any) error 
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return crib.Errorf(crib.Unavailable, "no crib is running for this data folder; start one with: toolcrib serve")
+		if nobodyListens(o.path, err) {
+			return ErrNotRunning
+		}
+		return fmt.Errorf("ask the crib: %w: %w", crib.Errorf(crib.Unavailable, "the running crib cannot be reached, or ended before it answered: %s", socketText(err)), err)
 	}
 	defer resp.Body.Close()
 	var body bytes.Buffer

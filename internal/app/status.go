@@ -25,6 +25,7 @@ type Status struct {
 	Data      string         `json:"data"`
 	Anonymous bool           `json:"anonymous"`
 	Isolation string         `json:"isolation"` // of children: none
+	Draining  bool           `json:"draining"`  // it was told to stop, and waits for open requests
 	Sessions  int            `json:"sessions"`
 	Servers   []ServerStatus `json:"servers"`
 	Shadowed  []Shadowed     `json:"shadowed,omitempty"`
@@ -92,7 +93,7 @@ func (a *App) Status() Status {
 	out := Status{
 		Version: a.opts.Version, PID: os.Getpid(), Address: a.Addr(), Started: a.started,
 		Workspace: st.config.Workspace, Data: st.config.Data, Anonymous: st.config.Anonymous, Isolation: "none",
-		Sessions: a.gw.Sessions(), Servers: []ServerStatus{}, Refused: a.refused.Load(),
+		Draining: a.gw.Stopping(), Sessions: a.gw.Sessions(), Servers: []ServerStatus{}, Refused: a.refused.Load(),
 	}
 	for _, def := range st.set.All() {
 		out.Servers = append(out.Servers, a.serverStatus(&def))

@@ -52,6 +52,7 @@ type Gateway struct {
 	sessions sessions
 	news     news
 	levels   logLevels
+	entrance turnstile
 	open     context.Context // ends when no more streams may be held open
 	drain    context.CancelFunc
 	life     context.Context // ends with the gateway
@@ -82,6 +83,7 @@ func New(o Options) (*Gateway, error) {
 	g.sessions.init(o.SessionIdle, o.MaxSessions)
 	g.news.init()
 	g.levels.init()
+	g.entrance.init()
 	stop := g.cat.Subscribe(g.news.changed)
 	g.work.Go(func() {
 		defer stop()
@@ -91,14 +93,22 @@ func New(o Options) (*Gateway, error) {
 	return g, nil
 }
 
-// Drain ends what is only a stream, so that what is left are requests with an
-// end of their own.
+// Drain lets in no new requests, and ends what is only a stream, so that what
+// is left are requests with an end of their own. What belongs to these still
+// passes: cancellations, and answers to questions of servers.
 func (g *Gateway) Drain() {
+	g.entrance.stop()
 	g.drain()
 	for _, s := range g.sessions.all() {
 		s.outlet.Close()
 	}
 }
+
+// Stopping reports whether Drain was called.
+func (g *Gateway) Stopping() bool { return g.entrance.stopped() }
+
+// Drained is closed when Drain was called and no request is open any more.
+func (g *Gateway) Drained() <-chan struct{} { return g.entrance.empty }
 
 // Close ends all sessions, and with them their requests.
 func (g *Gateway) Close() {
@@ -144,6 +154,10 @@ type Sink interface {
 // legacy client's request goes on without it (2025-11-25, Transports: a
 // disconnect is no cancellation).
 func (g *Gateway) Handle(ctx context.Context, req *Request, sink Sink) Answer {
+	if !g.entrance.enter(continues(req)) {
+		return turnedAway(req)
+	}
+	defer g.entrance.leave()
 	if req.Era == wire.Legacy {
 		detached, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		defer cancel()

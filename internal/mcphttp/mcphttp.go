@@ -123,6 +123,13 @@ func full(w http.ResponseWriter) {
 	web.WriteRPCError(w, http.StatusServiceUnavailable, wire.CodeInternal, "the crib has as much open as it takes; nothing was done, try again in a moment")
 }
 
+// stopping refuses what begins while the crib ends and is no message; messages
+// the gateway refuses.
+func stopping(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", gateway.StoppingRetry)
+	web.WriteRPCError(w, http.StatusServiceUnavailable, wire.CodeInternal, gateway.StoppingText)
+}
+
 // body reads the body of a request, or answers why it does not. What is held
 // is to be given back with letGo when the request has ended; until the length
 // of a body is known it counts as the greatest.
@@ -345,6 +352,10 @@ func (d *Door) get(w http.ResponseWriter, r *http.Request, p crib.Principal) {
 		if name, from, ok = parseEventID(last); ok {
 			at, from = h.find(name), from+1
 		}
+	}
+	if at == h.standing && d.gw.Stopping() { // those of requests go on to their ends
+		stopping(w)
+		return
 	}
 	var taken chan struct{}
 	if ok = ok && at != nil; ok {

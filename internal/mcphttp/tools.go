@@ -13,6 +13,10 @@ import (
 // listTools answers GET /v1/tools: an array of {name, description,
 // parameters}, for clients that call tools without MCP.
 func (d *Door) listTools(w http.ResponseWriter, r *http.Request, p crib.Principal) {
+	if d.gw.Stopping() {
+		stopping(w)
+		return
+	}
 	out := []byte{'['}
 	for i, t := range d.gw.Tools(r.Context(), p) {
 		if i > 0 {
