@@ -29,6 +29,7 @@ type world struct {
 	workspace string
 	data      string
 	env       map[string]string
+	drain     time.Duration // 0 is twenty seconds
 }
 
 func newWorld(t *testing.T) *world {
@@ -54,12 +55,16 @@ func (w *world) peerPage(name, more string, flags ...string) {
 }
 
 func (w *world) options() Options {
+	drain := w.drain
+	if drain == 0 {
+		drain = 20 * time.Second
+	}
 	return Options{
 		Load: config.Options{Workspace: w.workspace, Data: w.data, Listen: "127.0.0.1:0", LookupEnv: func(k string) (string, bool) {
 			v, ok := w.env[k]
 			return v, ok
 		}},
-		Version: "test", Environ: []string{"PATH=" + os.Getenv("PATH")}, Drain: 20 * time.Second,
+		Version: "test", Environ: []string{"PATH=" + os.Getenv("PATH")}, Drain: drain,
 	}
 }
 
@@ -205,46 +210,4 @@ func TestReload(t *testing.T) {
 		t.Errorf("connect: %+v %v", st, err)
 	}
 	_ = a
-}
-
-// A call that is open when the crib is told to stop is answered.
-func TestStopLetsACallFinish(t *testing.T) {
-	for _, era := range []wire.Era{wire.Modern, wire.Legacy} {
-		t.Run(string(era), func(t *testing.T) {
-			w := newWorld(t)
-			w.peerPage("tools", "")
-			a, stop := w.start()
-			c := w.client(a)
-			if era == wire.Legacy {
-				c.Initialize("")
-			}
-			release := filepath.Join(t.TempDir(), "release")
-			answer := make(chan *mcptest.Reply, 1)
-			go func() {
-				answer <- c.Post(era, "tools/call", `{"name":"tools__slow","arguments":{"release":`+string(wire.Quote(release))+`}}`)
-			}()
-			mcptest.Eventually(t, "the call is open", func() bool {
-				st := a.Status()
-				return len(st.Servers) == 1 && st.Servers[0].Open > 0
-			})
-			stopped := make(chan error, 1)
-			go func() { stopped <- stop() }()
-			mcptest.Eventually(t, "no new client is let in", func() bool {
-				resp, err := once.Get("http://" + a.Addr() + "/healthz")
-				if err == nil {
-					resp.Body.Close()
-				}
-				return err != nil
-			})
-			if err := os.WriteFile(release, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if r := <-answer; r.Result() == "" {
-				t.Errorf("got %s", r)
-			}
-			if err := <-stopped; err != nil {
-				t.Error(err)
-			}
-		})
-	}
 }
