@@ -33,6 +33,10 @@ import (
 // Drain is how long requests may go on when the crib is told to stop.
 const Drain = 30 * time.Second
 
+// StoppingBody is what /readyz says with 503 while the crib waits for the end of
+// what is open.
+const StoppingBody = "stopping\n"
+
 // LocalToken is the name of the token for this machine's own use: the command
 // line and `toolcrib connect`.
 const LocalToken = "local"
@@ -44,8 +48,9 @@ type Options struct {
 	Version string
 	Environ []string // of the crib; a child gets a choice of it
 	// FreePort takes another port when the configured one is taken.
-	FreePort bool
-	Drain    time.Duration // 0 is Drain
+	FreePort  bool
+	Drain     time.Duration // 0 is Drain
+	RenewTime time.Duration // 0 is RenewTime
 }
 
 // App is a running crib.
@@ -95,7 +100,7 @@ type state struct {
 // one server's definition costs that server.
 func New(o Options) (_ *App, err error) {
 	a := &App{opts: o, started: time.Now()}
-	a.used.init()
+	a.reloading.init()
 	a.log = o.Log
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
@@ -310,6 +315,7 @@ func (a *App) stop(front, op *http.Server) {
 	ctx, cancel := context.WithTimeout(context.Background(), drain)
 	defer cancel()
 	defer context.AfterFunc(a.children.Hurried(), cancel)()
+	a.reloading.end()
 	a.gw.Drain()
 	a.log.Info("stopping", "limit", drain)
 	select {
@@ -327,6 +333,7 @@ func (a *App) stop(front, op *http.Server) {
 
 // release gives back everything that New took.
 func (a *App) release() {
+	a.reloading.close()
 	if a.gw != nil {
 		a.gw.Close()
 	}
@@ -376,7 +383,7 @@ func (a *App) routes() http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if a.gw.Stopping() {
-			plain(w, http.StatusServiceUnavailable, "stopping\n")
+			plain(w, http.StatusServiceUnavailable, StoppingBody)
 			return
 		}
 		plain(w, http.StatusOK, "ok\n")

@@ -30,6 +30,7 @@ type world struct {
 	data      string
 	env       map[string]string
 	drain     time.Duration // 0 is twenty seconds
+	renew     time.Duration // 0 is RenewTime
 }
 
 func newWorld(t *testing.T) *world {
@@ -64,7 +65,7 @@ func (w *world) options() Options {
 			v, ok := w.env[k]
 			return v, ok
 		}},
-		Version: "test", Environ: []string{"PATH=" + os.Getenv("PATH")}, Drain: drain,
+		Version: "test", Environ: []string{"PATH=" + os.Getenv("PATH")}, Drain: drain, RenewTime: w.renew,
 	}
 }
 

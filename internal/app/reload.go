@@ -13,21 +13,47 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/toolcrib/toolcrib/internal/crib"
 	"github.com/toolcrib/toolcrib/internal/page"
 	"github.com/toolcrib/toolcrib/internal/servers"
 	"github.com/toolcrib/toolcrib/internal/upstream"
 )
 
-// secretTime is how long the secrets of one server may take to be looked up
-// when a configuration is loaded again.
-const secretTime = 15 * time.Second
+// RenewTime is how long the secrets of all servers together may take to be
+// looked up when a configuration is loaded again.
+const RenewTime = 15 * time.Second
+
+// renewAtOnce is how many servers have their secrets looked up at one time: each
+// may run a program.
+const renewAtOnce = 8
 
 // reloading is what loading a configuration again needs.
 type reloading struct {
-	reload  sync.Mutex // held while a configuration is loaded
 	refused atomic.Pointer[Refusal]
 	used    usedSecrets
+
+	life     context.Context // ends when the crib is told to stop
+	end      context.CancelFunc
+	renewals sync.WaitGroup
+
+	reload sync.Mutex // held while a configuration is loaded; guards closed and the start of renewals
+	closed bool
+}
+
+func (r *reloading) init() {
+	r.used.init()
+	r.life, r.end = context.WithCancel(context.Background())
+}
+
+// close waits for what runs. Nothing is loaded from then on.
+func (r *reloading) close() {
+	r.end()
+	r.reload.Lock()
+	r.closed = true
+	r.reload.Unlock()
+	r.renewals.Wait()
 }
 
 // Refusal is a reload that was refused; what was loaded before is in use.
@@ -40,33 +66,53 @@ type Refusal struct {
 // them those of the crib, whole or not at all: a fault in toolcrib.yaml, or one
 // that would cost a server that is there now, leaves everything as it was. The
 // address of a running crib stays as it is.
+//
+// It returns when the servers whose secrets have changed will be connected
+// anew, for which it waits RenewTime at most.
 func (a *App) Reload() error {
-	a.reload.Lock()
-	defer a.reload.Unlock()
-	if err := a.reloadAll(); err != nil {
-		a.log.Error("reload refused; what was loaded before stays", "err", err)
-		a.refused.Store(&Refusal{time.Now(), crib.SafeText(err)})
+	st, err := a.take()
+	if err != nil {
 		return err
 	}
-	a.refused.Store(nil)
+	defer a.renewals.Done()
+	a.renewChanged(st)
 	return nil
 }
 
-func (a *App) reloadAll() error {
+// take loads a configuration and makes it the current one. Without an error it
+// has added one to renewals.
+func (a *App) take() (*state, error) {
+	a.reload.Lock()
+	defer a.reload.Unlock()
+	if a.closed {
+		return nil, crib.Errorf(crib.Unavailable, "the crib has ended; what was edited counts from its next start")
+	}
+	st, err := a.exchange()
+	if err != nil {
+		a.log.Error("reload refused; what was loaded before stays", "err", err)
+		a.refused.Store(&Refusal{time.Now(), crib.SafeText(err)})
+		return nil, err
+	}
+	a.refused.Store(nil)
+	a.renewals.Add(1)
+	return st, nil
+}
+
+func (a *App) exchange() (*state, error) {
 	old := a.current.Load()
 	st, err := a.load()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := wouldLose(old, st); err != nil {
-		return err
+		return nil, err
 	}
 	guard, err := checks(st)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := a.auth.Reload(); err != nil {
-		return err
+		return nil, err
 	}
 	// While one is exchanged for the other, only what both allow passes.
 	both := guard(*a.guarded.Load())
@@ -80,9 +126,8 @@ func (a *App) reloadAll() error {
 	if st.config.Listen != old.config.Listen {
 		a.log.Warn("the address in toolcrib.yaml is another one; it counts from the next start", "address", a.Addr(), "configured", st.config.Listen)
 	}
-	a.renewChanged(st)
 	a.log.Info("reloaded", "servers", len(st.set.All()))
-	return nil
+	return st, nil
 }
 
 // wouldLose reports the faults for which a server that is there now would be
@@ -160,28 +205,44 @@ func (u *usedSecrets) changed(server string, c upstream.Credentials) bool {
 }
 
 // renewChanged gives the servers new connections whose secrets have changed.
-// What is open on the old ones goes on.
+// What is open on the old ones goes on. It takes RenewTime at most, and ends
+// when the crib is told to stop.
 func (a *App) renewChanged(st *state) {
+	limit := a.opts.RenewTime
+	if limit == 0 {
+		limit = RenewTime
+	}
+	ctx, cancel := context.WithTimeout(a.life, limit)
+	defer cancel()
+	var each errgroup.Group
+	each.SetLimit(renewAtOnce)
 	for _, def := range st.set.All() {
-		if !def.Enabled || len(def.Refs()) == 0 {
-			continue
-		}
-		srv, err := a.cat.Server(def.Name)
-		if err != nil {
-			continue // it was switched off meanwhile
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), secretTime)
-		creds, err := resolve(ctx, st, &def)
-		cancel()
-		if err != nil {
-			a.log.Warn("the secrets of a server cannot be looked up; its connections stay as they are", "server", def.Name, "err", err)
-			continue
-		}
-		if a.used.changed(def.Name, creds) {
-			a.log.Info("a secret has changed; the server is connected anew", "server", def.Name)
-			srv.Up().Renew()
+		if def.Enabled && len(def.Refs()) > 0 {
+			each.Go(func() error { a.renewIfChanged(ctx, st, &def); return nil })
 		}
 	}
+	each.Wait() //nolint:errcheck // each tells its own
+}
+
+// renewIfChanged gives one server a new connection if its secrets have changed.
+func (a *App) renewIfChanged(ctx context.Context, st *state, def *servers.Definition) {
+	creds, err := resolve(ctx, st, def)
+	if a.life.Err() != nil || a.current.Load() != st {
+		return // nobody needs it any more, or a later reload sees to it
+	}
+	if err != nil {
+		a.log.Warn("the secrets of a server cannot be looked up; its connections stay as they are", "server", def.Name, "err", err)
+		return
+	}
+	if !a.used.changed(def.Name, creds) {
+		return
+	}
+	srv, err := a.cat.Server(def.Name)
+	if err != nil {
+		return // it was switched off meanwhile
+	}
+	a.log.Info("a secret has changed; the server is connected anew", "server", def.Name)
+	srv.Up().Renew()
 }
 
 // credentials resolves the secrets of a definition, at connect time. The

@@ -196,3 +196,8 @@ func (w *world) remove(name string) {
 		w.t.Fatal(err)
 	}
 }
+
+func (w *world) has(name string) bool {
+	_, err := os.Stat(filepath.Join(w.workspace, name))
+	return err == nil
+}
