@@ -102,7 +102,7 @@ func inSource(source string) string {
 // show its tools. That it cannot be connected is no error: its page stays.
 func (e *env) tryServer(ctx context.Context, cfg *config.Config, name string, connect bool) error {
 	place := e.place(cfg)
-	if _, err := place.Reload(ctx); err != nil || !connect {
+	if _, err := place.Announce(ctx); err != nil || !connect {
 		return err
 	}
 	return place.With(ctx, func(c *running.Crib) error {

@@ -112,9 +112,6 @@ func (e *env) arguments(given []string) ([]byte, error) {
 	return raw, nil
 }
 
-// metaCode is where the crib says which of its own errors an answer is.
-const metaCode = "io.toolcrib/code"
-
 // outcome prints the answer to a call, unless that was done, and says how the
 // command ends.
 func (e *env) outcome(ctx context.Context, c *running.Crib, t calledTool, m wire.Message, printed bool) error {
@@ -130,7 +127,7 @@ func (e *env) outcome(ctx context.Context, c *running.Crib, t calledTool, m wire
 		return crib.Errorf(crib.Unsupported, "%s wants to ask a person something in the middle of the call, which this command cannot pass on; call it from a client that can", t.written)
 	}
 	failed := mcp.IsError(res)
-	if code, ok := wire.GetText(wire.Get(res, "_meta"), metaCode); ok && failed {
+	if code, ok := wire.GetText(wire.Get(res, "_meta"), wire.MetaCode); ok && failed {
 		return crib.Errorf(crib.Code(code), "%s", strings.Join(mcp.Texts(res), "\n"))
 	}
 	if !printed {

@@ -122,7 +122,7 @@ func (e *env) clientAdd(ctx context.Context, id, server string, replace bool) er
 	for _, line := range taken {
 		e.tell("%s", line)
 	}
-	runs, err := e.place(w.Config).Reload(ctx)
+	runs, err := e.place(w.Config).Announce(ctx)
 	if err == nil && !runs && client.HTTP() {
 		e.say("No crib is running; start one with: toolcrib serve")
 	}

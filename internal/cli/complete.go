@@ -65,7 +65,7 @@ func (e *env) completeTools(cmd *cobra.Command, given []string, typed string) ([
 	if len(given) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	cfg, err := e.config()
+	cfg, _, err := e.whereabouts()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

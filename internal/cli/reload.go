@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
-
-	"github.com/toolcrib/toolcrib/internal/crib"
 )
 
 func (e *env) reloadCommand() *cobra.Command {
@@ -23,7 +21,7 @@ do this by themselves. If no crib is running, the exit code is 3.`,
 }
 
 func (e *env) reload(ctx context.Context) error {
-	cfg, err := e.config()
+	cfg, wrong, err := e.whereabouts()
 	if err != nil {
 		return err
 	}
@@ -32,7 +30,7 @@ func (e *env) reload(ctx context.Context) error {
 		return err
 	}
 	if !runs {
-		return crib.Errorf(crib.Unavailable, "no crib is running for this data folder; start one with: toolcrib serve")
+		return noneRuns(cfg, wrong)
 	}
 	e.tell("The crib has read its pages and toolcrib.yaml again.")
 	return nil

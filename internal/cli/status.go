@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -24,29 +25,40 @@ func (e *env) statusCommand() *cobra.Command {
 		Short: "Show the running crib and its servers",
 		Long: `Show the running crib: its servers and what became of them, the tools that are
 let through without asking, what is left out of the lists and why, and where
-its files are. If no crib is running, the exit code is 3.`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := e.config()
-			if err != nil {
-				return err
-			}
-			c, err := e.place(cfg).Find(cmd.Context())
-			if err != nil {
-				return err
-			}
-			st, err := c.Operator.Status(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return e.writeJSON(st)
-			}
-			statusView{e.screen(), st}.show()
-			return nil
-		},
+its files are; also while it is stopping. If toolcrib.yaml was changed to
+something that the crib would refuse, that is shown as well. If no crib is
+running, the exit code is 3.`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return e.status(cmd.Context(), asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// shownStatus is a Status, and what of the configuration on disk the crib would
+// refuse.
+type shownStatus struct {
+	app.Status
+	OnDisk []string `json:"on_disk_faults,omitempty"`
+}
+
+func (e *env) status(ctx context.Context, asJSON bool) error {
+	cfg, wrong, err := e.whereabouts()
+	if err != nil {
+		return err
+	}
+	st, runs, err := e.place(cfg).Status(ctx)
+	if err != nil {
+		return err
+	}
+	if !runs {
+		return noneRuns(cfg, wrong)
+	}
+	shown := shownStatus{st, wrong}
+	if asJSON {
+		return e.writeJSON(shown)
+	}
+	statusView{e.screen(), shown}.show()
+	return nil
 }
 
 // writeJSON writes a value of ours as JSON.
@@ -75,11 +87,14 @@ func (e *env) writeRaw(raw []byte) error {
 // statusView shows a Status to a person.
 type statusView struct {
 	text.Screen
-	app.Status
+	shownStatus
 }
 
 func (v statusView) show() {
 	v.field("crib", fmt.Sprintf("%s, process %d, since %s", v.Version, v.PID, v.Started.Local().Format(time.DateTime)))
+	if v.Draining {
+		v.field("stopping", "it takes nothing new, and ends when what is open has ended")
+	}
 	v.field("address", "http://"+v.Address+mcp.Endpoint(""))
 	v.field("workspace", v.Workspace)
 	v.field("data", v.Data)
@@ -100,14 +115,23 @@ func (v statusView) show() {
 		v.note(s.Name, text.Plain, fmt.Sprintf("its definition in %s is not used, because %s has the name", sourceText(s.Source), sourceText(s.By)))
 	}
 	if v.Refused != nil {
-		v.Line("")
-		v.Line(v.Styled(text.Red, text.Visible(fmt.Sprintf("The last reload was refused (%s); what is shown is what was loaded before:", v.Refused.At.Format(time.TimeOnly)))))
-		for line := range strings.Lines(v.Refused.Why) {
-			v.Line(v.Styled(text.Red, "  "+text.Visible(strings.TrimSuffix(line, "\n"))))
-		}
+		v.refused(fmt.Sprintf("The last reload was refused (%s); what is shown is what was loaded before:", v.Refused.At.Format(time.TimeOnly)),
+			strings.Split(strings.TrimSuffix(v.Refused.Why, "\n"), "\n"))
+	}
+	if len(v.OnDisk) > 0 {
+		v.refused("What is configured now would be refused; what is shown is what was loaded before:", v.OnDisk)
 	}
 	for _, f := range v.Faults {
 		v.Line(v.Styled(text.Red, text.Visible(f)))
+	}
+}
+
+// refused shows why a configuration is not that of the crib.
+func (v statusView) refused(what string, why []string) {
+	v.Line("")
+	v.Line(v.Styled(text.Red, text.Visible(what)))
+	for _, line := range why {
+		v.Line(v.Styled(text.Red, "  "+text.Visible(line)))
 	}
 }
 

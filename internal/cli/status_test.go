@@ -27,7 +27,7 @@ func TestStatusSaysWhatDeservesALook(t *testing.T) {
 		Faults:   []string{"mcp/torn.md:1:1: error: torn"},
 	}
 	var out bytes.Buffer
-	statusView{text.Screen{W: &out}, st}.show()
+	statusView{text.Screen{W: &out}, shownStatus{Status: st}}.show()
 	for _, want := range []string{
 		"address    http://127.0.0.1:8090/v1/mcp\n",
 		"data       /d\n",
@@ -52,6 +52,22 @@ func TestStatusSaysWhatDeservesALook(t *testing.T) {
 	for _, hidden := range []string{"\x1b", "\u202e", "modern", "legacy", "era"} {
 		if strings.Contains(out.String(), hidden) {
 			t.Errorf("%q is in it:\n%s", hidden, out.String())
+		}
+	}
+}
+
+func TestStatusSaysWhatWillChange(t *testing.T) {
+	shown := shownStatus{Status: app.Status{Version: "v1", Isolation: "none", Draining: true}, OnDisk: []string{"toolcrib.yaml:1:9: error: \x1bbad"}}
+	shown.Refused = &app.Refusal{Why: "mcp/a.md:1:1: error: torn\nmcp/b.md:1:1: error: too"}
+	var out bytes.Buffer
+	statusView{text.Screen{W: &out}, shown}.show()
+	for _, want := range []string{
+		"stopping   it takes nothing new, and ends when what is open has ended\n",
+		"The last reload was refused (", "\n  mcp/a.md:1:1: error: torn\n  mcp/b.md:1:1: error: too\n",
+		"What is configured now would be refused", "\n  toolcrib.yaml:1:9: error: \\x1bbad\n",
+	} {
+		if strings.Count(out.String(), want) != 1 {
+			t.Errorf("%q is not in it once:\n%s", want, out.String())
 		}
 	}
 }

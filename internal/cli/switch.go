@@ -39,13 +39,16 @@ func (e *env) onServer(cmd *cobra.Command, act func(context.Context, string) err
 	return cmd
 }
 
+// setEnabled changes a page, which a fault in toolcrib.yaml is no reason not to
+// do: a running crib says by itself whether it takes that.
 func (e *env) setEnabled(ctx context.Context, name string, on bool) error {
-	w, err := e.openWorkspace()
+	cfg, wrong, err := e.whereabouts()
 	if err != nil {
 		return err
 	}
-	path, src, err := w.Page(name)
+	path, src, err := workspace.Open(cfg, e.lookupEnv).Page(name)
 	if err != nil {
+		e.warnOf(wrong) // the server may stand in what cannot be read
 		return err
 	}
 	changed, err := pages.SetEnabled(src, on)
@@ -59,7 +62,11 @@ func (e *env) setEnabled(ctx context.Context, name string, on bool) error {
 	if on {
 		word = "Enabled"
 	}
-	return e.done(ctx, w.Config, word+" "+name)
+	if err := e.done(ctx, cfg, word+" "+name); err != nil {
+		return err
+	}
+	e.warnOf(wrong)
+	return nil
 }
 
 func (e *env) remove(ctx context.Context, name string) error {

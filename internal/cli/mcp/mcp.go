@@ -159,8 +159,12 @@ func Result(m wire.Message) ([]byte, error) {
 	return m.Result.In(m.Body), nil
 }
 
-// rpcError is a JSON-RPC error as an error of ours.
+// rpcError is a JSON-RPC error as an error of ours. The crib says beside its own
+// which of its codes they have.
 func rpcError(e wire.RPCError) error {
+	if code, ok := wire.GetText(e.Data, wire.MetaCode); ok && wire.IsObject(e.Data) {
+		return crib.Errorf(crib.Code(code), "%s", e.Message)
+	}
 	code := crib.Internal
 	switch e.Code {
 	case wire.CodeInvalidParams, wire.CodeInvalidRequest, wire.CodeMethodNotFound, wire.CodeParse, wire.CodeHeaderMismatch:

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -26,6 +27,10 @@ const (
 
 	// readyPoll is the time between two looks whether it does.
 	readyPoll = 20 * time.Millisecond
+
+	// stoppingTime is how long a command waits for a crib that is stopping, such
+	// as one that another command had for itself, before it says so.
+	stoppingTime = 2 * time.Second
 
 	// stopSlack is what a crib may need to end behind its drain time.
 	stopSlack = 10 * time.Second
@@ -93,17 +98,46 @@ func (p Place) attach(ctx context.Context) (*Crib, error) {
 	}
 }
 
-// Find returns the crib that somebody else started. The error is Unavailable
-// if there is none.
-func (p Place) Find(ctx context.Context) (*Crib, error) {
-	now, ok, err := p.ready(ctx)
-	if err != nil {
-		return nil, err
+// Status asks the crib that serves the data folder for its state, also one that
+// is stopping. That none runs is no error.
+func (p Place) Status(ctx context.Context) (st app.Status, running bool, err error) {
+	limited, cancel := context.WithTimeout(ctx, readyTime)
+	defer cancel()
+	running, err = p.operate(limited, func(o *app.Operator) (err error) {
+		st, err = o.Status(limited)
+		return err
+	})
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		err = crib.Errorf(crib.Unavailable, "the crib has not answered for %v; look at its log, or end it and try again", readyTime)
 	}
-	if !ok {
-		return nil, crib.Errorf(crib.Unavailable, "no crib is running for the data folder %s; start one with: toolcrib serve", p.Config.Data)
+	return st, running, err
+}
+
+// operate has a crib do something at its operator socket, whatever else it is
+// about to do, and reports false if none serves the data folder.
+func (p Place) operate(ctx context.Context, act func(*app.Operator) error) (running bool, err error) {
+	patience := time.NewTimer(readyTime)
+	defer patience.Stop()
+	tick := time.NewTicker(readyPoll)
+	defer tick.Stop()
+	for {
+		now, ok, err := app.FindRunning(p.Config.Data)
+		if err != nil || !ok {
+			return false, err
+		}
+		if err := act(app.Dial(p.Config.Data)); !errors.Is(err, app.ErrNotRunning) {
+			return true, err
+		}
+		// For a moment at its start and at its end it serves the folder, but
+		// not the socket.
+		select {
+		case <-tick.C:
+		case <-patience.C:
+			return true, crib.Errorf(crib.Unavailable, "the crib of process %d has not opened its operator socket for %v; end it and try again", now.PID, readyTime)
+		case <-ctx.Done():
+			return true, ctx.Err()
+		}
 	}
-	return p.attachTo(now.Address)
 }
 
 func (p Place) attachTo(address string) (*Crib, error) {
@@ -161,22 +195,33 @@ func (p Place) startHere(ctx context.Context) (*Crib, error) {
 }
 
 // ready returns the crib that serves the data folder when it is ready, and
-// false if none does.
+// false if none does. One that is stopping is Unavailable: it takes nothing new,
+// and until it has ended no other one can have the folder.
 func (p Place) ready(ctx context.Context) (app.Running, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, readyTime)
 	defer cancel()
 	tick := time.NewTicker(readyPoll)
 	defer tick.Stop()
+	var patience <-chan time.Time // with a crib that is stopping
 	for {
 		now, ok, err := app.FindRunning(p.Config.Data)
 		if err != nil || !ok {
 			return now, false, err
 		}
-		if now.Address != "" && p.isReady(ctx, now.Address) {
+		switch p.look(ctx, now.Address) {
+		case serving:
 			return now, true, nil
+		case stopping:
+			if patience == nil {
+				patience = time.After(stoppingTime)
+			}
+		default:
+			patience = nil
 		}
 		select {
 		case <-tick.C:
+		case <-patience:
+			return now, false, crib.Errorf(crib.Unavailable, "the crib of process %d is stopping: it takes nothing new and waits for its open requests, %v at most; try again when it has ended", now.PID, app.Drain)
 		case <-ctx.Done():
 			if err := ctx.Err(); !errors.Is(err, context.DeadlineExceeded) {
 				return now, false, err
@@ -186,34 +231,54 @@ func (p Place) ready(ctx context.Context) (app.Running, bool, error) {
 	}
 }
 
-func (p Place) isReady(ctx context.Context, address string) bool {
+// phase is what a crib says of itself.
+type phase int
+
+const (
+	silent   phase = iota // it starts, or ends
+	serving               // it takes requests
+	stopping              // it waits for the end of what is open
+)
+
+func (p Place) look(ctx context.Context, address string) phase {
+	if address == "" {
+		return silent
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", nil)
 	if err != nil {
-		return false
+		return silent
 	}
 	req.Host = HostHeader(p.Config.AllowedHosts, address)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return false
+		return silent
 	}
-	resp.Body.Close() //nolint:errcheck // nothing was wanted of it
-	return resp.StatusCode == http.StatusOK
+	defer resp.Body.Close() //nolint:errcheck // it was read
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, int64(len(app.StoppingBody))+1))
+	switch {
+	case resp.StatusCode == http.StatusOK:
+		return serving
+	case resp.StatusCode == http.StatusServiceUnavailable && string(body) == app.StoppingBody:
+		return stopping
+	}
+	return silent
 }
 
 // Reload makes a running crib read its configuration again. That none runs is
 // no error.
 func (p Place) Reload(ctx context.Context) (running bool, err error) {
-	if _, running, err = app.FindRunning(p.Config.Data); err != nil || !running {
-		return false, err
+	return p.operate(ctx, func(o *app.Operator) error {
+		_, err := o.Reload(ctx)
+		return err
+	})
+}
+
+// Announce is Reload behind a change that was written.
+func (p Place) Announce(ctx context.Context) (running bool, err error) {
+	if running, err = p.Reload(ctx); err != nil {
+		return running, fmt.Errorf("the change is written, but the running crib does not take it: %w", err)
 	}
-	_, err = app.Dial(p.Config.Data).Reload(ctx)
-	if crib.CodeOf(err) == crib.Unavailable {
-		return false, nil // it ended meanwhile
-	}
-	if err != nil {
-		return true, fmt.Errorf("the change is written, but the running crib does not take it: %w", err)
-	}
-	return true, nil
+	return running, nil
 }
 
 // Stop ends the crib that serves the data folder, and waits until it has let
