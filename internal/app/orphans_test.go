@@ -272,15 +272,8 @@ func TestSecondSignalHurriesAndTidiesUp(t *testing.T) {
 			open.Next() // it has reached the server
 			s.signal(syscall.SIGTERM)
 			mcptest.Eventually(t, "the first signal is heard", func() bool {
-				running, _, err := FindRunning(s.data)
-				if err != nil {
-					return false
-				}
-				resp, err := once.Get("http://" + running.Address + "/healthz")
-				if err == nil {
-					resp.Body.Close()
-				}
-				return err != nil
+				st, err := Dial(s.data).Status(t.Context())
+				return err == nil && st.Draining
 			})
 			began := time.Now()
 			s.signal(syscall.SIGINT)
