@@ -63,7 +63,7 @@ func TestSwitchingOffCutsCalls(t *testing.T) {
 					if took := time.Since(began); took > 5*time.Second { // a second, and what others take of the machine
 						t.Errorf("it was cut after %s", took)
 					}
-					if text := r.Text(); !strings.Contains(r.Result(), `"isError":true`) || !strings.Contains(text, "server s") || !strings.Contains(text, "not known whether") {
+					if text := r.Text(); !strings.Contains(r.Result(), `"isError":true`) || !strings.Contains(text, "server s was removed or switched off") || !strings.Contains(text, "not known whether") {
 						t.Errorf("it was answered with %s", r)
 					}
 					if r := call("other__echo", "{}"); r.RPCError().Code != 0 {

@@ -102,6 +102,12 @@ func (s *Server) Def() *servers.Definition { return s.def.Load() }
 // Name is the server's name.
 func (s *Server) Name() string { return s.Def().Name }
 
+// Gone reports whether the server was removed or switched off while the crib
+// goes on.
+func (s *Server) Gone() bool {
+	return s.c.snapshot.Load().byName[s.Name()] == nil && s.c.life.Err() == nil
+}
+
 // Up is the way to the server's legs.
 func (s *Server) Up() *upstream.Server { return s.up }
 

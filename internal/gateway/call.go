@@ -168,8 +168,11 @@ func (g *Gateway) send(ctx context.Context, req *Request, t *target, sink Sink) 
 		if t.state != nil && notExecuted(err) {
 			g.sealer.Restore(*t.state)
 		}
-		if err != nil || second || !reply.Message.Error.OK() || leg.Hello().Era != wire.Modern {
-			return reply, err
+		if err != nil {
+			return nil, t.cut(err)
+		}
+		if second || !reply.Message.Error.OK() || leg.Hello().Era != wire.Modern {
+			return reply, nil
 		}
 		switch wire.ReadError(reply.Message.Error.In(reply.Message.Body)).Code {
 		case wire.CodeHeaderMismatch: // what is known of its schema is out of date
@@ -182,6 +185,22 @@ func (g *Gateway) send(ctx context.Context, req *Request, t *target, sink Sink) 
 			return reply, nil
 		}
 	}
+}
+
+// cut gives the error of a request that ended because its server was removed or
+// switched off that for its reason. What became of the request is not changed.
+func (t *target) cut(err error) error {
+	if !t.server.Gone() {
+		return err
+	}
+	const why = "server %s was removed or switched off"
+	switch code := crib.CodeOf(err); code {
+	case crib.Unknown:
+		return crib.Errorf(code, why+"; it is not known whether the request was executed", t.server.Name())
+	case crib.Unavailable:
+		return crib.Errorf(code, why, t.server.Name())
+	}
+	return err
 }
 
 // spend uses up the state of a request that comes back with answers.
