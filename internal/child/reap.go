@@ -31,14 +31,14 @@ func (r *Registry) Reap(grace time.Duration) Reaping {
 	if len(entries) == 0 {
 		return out
 	}
-	found, err := pursue(entries, 0, 0)
+	found, err := pursue(processes, entries, 0, 0)
 	left := found
 	for _, rung := range []struct {
 		signal syscall.Signal
 		limit  time.Duration
 	}{{syscall.SIGTERM, grace}, {syscall.SIGKILL, afterKill}} {
 		if err == nil && len(left) > 0 {
-			left, err = pursue(left, rung.signal, rung.limit)
+			left, err = pursue(processes, left, rung.signal, rung.limit)
 		}
 	}
 	if err != nil {
@@ -76,15 +76,14 @@ type proc struct {
 }
 
 // pursue signals what is left of the children, 0 being no signal, until all of
-// it is gone or limit has passed, and returns those of which something lives.
-// SIGKILL is sent again and again, since what is killed may just have started
-// something.
-func pursue(entries []entry, signal syscall.Signal, limit time.Duration) (alive []entry, err error) {
-	tick := time.NewTicker(lookAgain)
-	defer tick.Stop()
+// it is gone or limit has passed, and returns those of which something lives at
+// the last look. SIGKILL is sent at each look, since what is killed may just
+// have started something.
+func pursue(look func() ([]proc, error), entries []entry, signal syscall.Signal, limit time.Duration) (alive []entry, err error) {
 	deadline := time.Now().Add(limit)
-	for first := true; ; first = false {
-		all, err := processes()
+	for pause := time.Duration(0); ; pause = min(max(2*pause, lookAgain), lookSeldom) {
+		time.Sleep(min(pause, time.Until(deadline)))
+		all, err := look()
 		if err != nil {
 			return nil, fmt.Errorf("list the processes of this machine: %w", err)
 		}
@@ -95,14 +94,13 @@ func pursue(entries []entry, signal syscall.Signal, limit time.Duration) (alive 
 				continue
 			}
 			alive = append(alive, e)
-			if signal != 0 && (first || signal == syscall.SIGKILL) {
+			if signal != 0 && (pause == 0 || signal == syscall.SIGKILL) {
 				own.signal(signal)
 			}
 		}
 		if len(alive) == 0 || !time.Now().Before(deadline) {
 			return alive, nil
 		}
-		<-tick.C
 	}
 }
 

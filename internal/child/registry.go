@@ -34,8 +34,11 @@ const (
 
 	// sweepTime is how long the end of a child waits for what left its group.
 	sweepTime = time.Second
-	// lookAgain lies between two looks at processes that were told to end.
-	lookAgain = 10 * time.Millisecond
+	// lookAgain lies between the first two looks at processes that were told to
+	// end, and doubles up to lookSeldom: most are gone at once, and each look
+	// reads of every process of the machine.
+	lookAgain  = 5 * time.Millisecond
+	lookSeldom = 200 * time.Millisecond
 )
 
 var markForm = regexp.MustCompile(`^[0-9a-f]{32}$`)
@@ -161,7 +164,7 @@ func (c *record) end() {
 	if c == nil {
 		return
 	}
-	if alive, err := pursue([]entry{c.entry}, syscall.SIGKILL, sweepTime); err != nil || len(alive) > 0 {
+	if alive, err := pursue(processes, []entry{c.entry}, syscall.SIGKILL, sweepTime); err != nil || len(alive) > 0 {
 		return
 	}
 	c.forget()

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/toolcrib/toolcrib/internal/crib"
 )
@@ -64,6 +66,42 @@ func TestWhatIsProvedToBeOurs(t *testing.T) {
 			if got.group != tc.group || !slices.Equal(got.pids, tc.pids) || got.alive != tc.alive {
 				t.Errorf("got %+v", got)
 			}
+		})
+	}
+}
+
+// What does not end is looked at ever more seldom, and a last time at the
+// limit; what has ended is not looked for again.
+func TestLooksGrowRare(t *testing.T) {
+	ours := proc{pid: 1 << 30, group: 1 << 30, mark: markA}
+	for _, tc := range []struct {
+		name  string
+		gone  time.Duration // when it has ended
+		looks []time.Duration
+		left  int
+	}{
+		{"nothing is left", 0, []time.Duration{0}, 0},
+		{"it ends soon", 8, []time.Duration{0, 5, 15}, 0},
+		{"it ends at the limit", 1000, []time.Duration{0, 5, 15, 35, 75, 155, 315, 515, 715, 915, 1000}, 0},
+		{"it does not end", 1001, []time.Duration{0, 5, 15, 35, 75, 155, 315, 515, 715, 915, 1000}, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				var looks []time.Duration
+				look := func() ([]proc, error) {
+					at := time.Since(began) / time.Millisecond
+					looks = append(looks, at)
+					if at >= tc.gone {
+						return nil, nil
+					}
+					return []proc{ours}, nil
+				}
+				left, err := pursue(look, []entry{{Mark: markA}}, 0, sweepTime)
+				if err != nil || len(left) != tc.left || !slices.Equal(looks, tc.looks) {
+					t.Errorf("got %v, %v; looked at %d", left, err, looks)
+				}
+			})
 		})
 	}
 }
