@@ -97,6 +97,22 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// As an editor on Windows writes it.
+func TestByteOrderMark(t *testing.T) {
+	src := "\ufefflisten: 127.0.0.1:9000\r\ntools:\r\n  - name: files\r\n    from: mcp:https://mcp.example.com/mcp\r\n"
+	c, faults := Load(options(src, home(t)))
+	if len(faults) != 0 || c.Listen != "127.0.0.1:9000" {
+		t.Errorf("listen is %q, faults %v", c.Listen, faults)
+	}
+	if set, faults := servers.Load(c.Definitions()); len(faults) != 0 || len(set.All()) != 1 {
+		t.Errorf("%d servers, faults %v", len(set.All()), faults)
+	}
+	_, faults = Load(options("\ufefflisten: 0.0.0.0:80\n", home(t)))
+	if got := lines(faults, page.Error); len(got) != 1 || !strings.HasPrefix(got[0], "toolcrib.yaml:1:9: ") {
+		t.Errorf("a fault behind it stands at %v", got)
+	}
+}
+
 func TestDefaults(t *testing.T) {
 	for _, src := range []string{"", "# nothing\n", "auth:\nruntime:\n"} {
 		c, faults := Load(options(src, home(t)))

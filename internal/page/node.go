@@ -76,13 +76,14 @@ func (n Node) Get(key string) (Node, bool) {
 	return Node{}, false
 }
 
-// ParseYAML reads one YAML document. An empty one is a Null node.
+// ParseYAML reads one YAML document. An empty one is a Null node. A byte order
+// mark, which editors on Windows write at the start, is passed over.
 func ParseYAML(file string, src []byte) (Node, []Fault) {
 	if len(src) > MaxYAMLBytes {
 		return Node{}, []Fault{{File: file, Msg: fmt.Sprintf("larger than %d KiB", MaxYAMLBytes>>10)}}
 	}
 	d := &Decoder{File: file}
-	n, err := parseYAML(src)
+	n, err := parseYAML(bytes.TrimPrefix(src, byteOrderMark))
 	if err != nil {
 		var at *placedError
 		if !errors.As(err, &at) {
@@ -92,6 +93,8 @@ func ParseYAML(file string, src []byte) (Node, []Fault) {
 	}
 	return n, d.Faults
 }
+
+var byteOrderMark = []byte("\ufeff")
 
 // placedError is an error with its place.
 type placedError struct {

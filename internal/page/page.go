@@ -60,8 +60,8 @@ func (p parts) padded() []byte { return append([]byte("\n"), p.front...) }
 
 func splitPage(src []byte) (parts, bool) {
 	var p parts
-	if mark := []byte("\ufeff"); bytes.HasPrefix(src, mark) {
-		p.mark, src = src[:len(mark)], src[len(mark):]
+	if bytes.HasPrefix(src, byteOrderMark) {
+		p.mark, src = src[:len(byteOrderMark)], src[len(byteOrderMark):]
 	}
 	p.open, src = cutLine(src)
 	if !isFence(p.open) {
