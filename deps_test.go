@@ -24,6 +24,7 @@ var imports = map[string][]string{
 	"crib":      {},
 	"wire":      {},
 	"telemetry": {},
+	"alarm":     {},
 	"child":     {"crib"},
 	"secret":    {"crib", "child"}, // its errors; the programs of exec stores
 
@@ -34,7 +35,7 @@ var imports = map[string][]string{
 	"page":     {"crib", "secret", "wire"},
 	"clients":  {"crib", "clients/edit"},
 	"bridge":   {"crib", "wire"},
-	"upstream": {"crib", "wire", "child", "upstream/gate"},
+	"upstream": {"crib", "wire", "alarm", "child", "upstream/gate"},
 	"demo":     {"wire"},
 
 	"upstream/gate": {"crib"}, // who is let in to a server, below its legs
@@ -46,7 +47,7 @@ var imports = map[string][]string{
 	"gateway": {"crib", "wire", "policy", "bridge", "upstream", "servers", "catalog"},
 
 	// Doors.
-	"mcphttp":  {"crib", "wire", "web", "auth", "gateway"},
+	"mcphttp":  {"crib", "wire", "alarm", "web", "auth", "gateway"},
 	"mcpstdio": {"crib", "wire"}, // a relay to the other door
 
 	// The whole.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/toolcrib/toolcrib/internal/alarm"
 	"github.com/toolcrib/toolcrib/internal/gateway"
 	"github.com/toolcrib/toolcrib/internal/web"
 	"github.com/toolcrib/toolcrib/internal/wire"
@@ -21,6 +22,8 @@ type exchange struct {
 	r     *http.Request
 	open  func() *stream // makes the stream; of the session for a legacy client
 	prime bool           // the client can take a stream up again
+
+	quiet alarm.Entry // in door.quiet, until the answer is there
 
 	mu       sync.Mutex // guards stream, answered
 	stream   *stream
@@ -55,14 +58,17 @@ func (x *exchange) streaming() *stream {
 	return x.stream
 }
 
+// Ring makes the answer a stream because the request has been quiet for a while.
+func (x *exchange) Ring() { x.streaming() }
+
 // run handles the request and answers it. A client that was cut off may take up
 // the stream with the answer on another connection, if it is a legacy one.
 func (x *exchange) run() {
 	x.door.open.Add(1)
 	defer x.door.open.Done()
-	quiet := time.AfterFunc(x.door.keepAlive, func() { x.streaming() })
+	x.door.quiet.Add(&x.quiet, time.Now(), x)
 	answer := x.handle()
-	quiet.Stop()
+	x.door.quiet.Remove(&x.quiet)
 	x.mu.Lock()
 	x.answered = true
 	s := x.stream

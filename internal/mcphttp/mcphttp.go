@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/toolcrib/toolcrib/internal/alarm"
 	"github.com/toolcrib/toolcrib/internal/auth"
 	"github.com/toolcrib/toolcrib/internal/crib"
 	"github.com/toolcrib/toolcrib/internal/gateway"
@@ -37,6 +38,7 @@ type Door struct {
 	auth      *auth.Registry
 	log       *slog.Logger
 	keepAlive time.Duration
+	quiet     *alarm.Queue   // requests whose clients have heard nothing yet
 	open      sync.WaitGroup // requests, some of which go on without their clients
 	requests  atomic.Int64   // open, streams included
 	bodies    atomic.Int64   // bytes of their bodies
@@ -54,6 +56,7 @@ func New(o Options) (*Door, error) {
 	if d.keepAlive == 0 {
 		d.keepAlive = KeepAlive
 	}
+	d.quiet = alarm.New(d.keepAlive)
 	d.endpoint = d.identified(d.mcp)
 	d.mux.Handle("GET /v1/tools", d.identified(d.listTools))
 	d.mux.Handle("POST /v1/tools/{name}", d.identified(d.callTool))

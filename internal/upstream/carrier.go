@@ -32,12 +32,16 @@ func newCarrier(spec *Spec, opts *Options, creds http.Header) (*carrier, error) 
 	if err != nil || u.Host == "" {
 		return nil, crib.Errorf(crib.Invalid, "server %s: its URL cannot be read", spec.Name)
 	}
+	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u})
+	if err != nil {
+		return nil, crib.Errorf(crib.Invalid, "server %s: the proxy named in the environment cannot be used: %s", spec.Name, opts.Redact(err.Error()))
+	}
 	return &carrier{
 		url: u, creds: creds, agent: []string{"toolcrib/" + opts.Version}, careful: mayReplay(u, creds),
 		blank: http.Request{Method: http.MethodPost, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1},
 		// A pool of its own: no server can use up the connections of another.
 		rt: &http.Transport{
-			Proxy:               http.ProxyFromEnvironment,
+			Proxy:               through(proxy),
 			DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
 			TLSHandshakeTimeout: dialTimeout,
 			MaxIdleConnsPerHost: gate.MaxOpen,
@@ -48,17 +52,27 @@ func newCarrier(spec *Spec, opts *Options, creds http.Header) (*carrier, error) 
 	}, nil
 }
 
+// through sends every request by way of a proxy, if there is one. The carrier
+// speaks to one origin, so that it is looked up once.
+func through(proxy *url.URL) func(*http.Request) (*url.URL, error) {
+	if proxy == nil {
+		return nil
+	}
+	return http.ProxyURL(proxy)
+}
+
 // posted is one request on its way: a body that is written at most once.
 type posted struct {
 	body  []byte
-	begun atomic.Bool // something may have been written
+	from  bytes.Reader // what is sent first
+	begun atomic.Bool  // something may have been written
 	trace httptrace.ClientTrace
 }
 
 // again returns the body. net/http asks for it a second time only when not one
 // byte of the request was written.
 func (p *posted) again() (io.ReadCloser, error) {
-	return io.NopCloser(bytes.NewReader(p.body)), nil // a kind that is written together with the headers
+	return io.NopCloser(bytes.NewReader(p.body)), nil
 }
 
 // onceMore is again where net/http could have written something: whatever the
@@ -105,17 +119,18 @@ func isDial(err error) bool {
 // it may have been written.
 func (c *carrier) post(ctx context.Context, target *url.URL, h http.Header, body []byte) (resp *http.Response, sent bool, err error) {
 	p := &posted{body: body}
-	again := p.again
-	if c.careful {
-		again = p.onceMore
-	} else {
+	p.from.Reset(body)
+	if !c.careful {
 		p.trace.GotConn = func(httptrace.GotConnInfo) { p.begun.Store(true) }
 		ctx = httptrace.WithClientTrace(ctx, &p.trace)
 	}
 	req := c.blank.WithContext(ctx)
-	req.URL, req.Host, req.Header = target, target.Host, h
-	req.ContentLength, req.GetBody = int64(len(body)), again
-	req.Body, _ = again() // nothing was begun
+	req.URL, req.Host, req.Header, req.ContentLength = target, target.Host, h, int64(len(body))
+	if c.careful {
+		req.Body, req.GetBody = carefulBody{&p.from, &p.begun}, p.onceMore
+	} else {
+		req.Body, req.GetBody = io.NopCloser(&p.from), p.again // a kind that is written together with the headers
+	}
 	if resp, err = c.rt.RoundTrip(req); err != nil {
 		return nil, p.begun.Load() && !isDial(err), transportError{err}
 	}

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
+	"github.com/toolcrib/toolcrib/internal/alarm"
 	"github.com/toolcrib/toolcrib/internal/crib"
 	"github.com/toolcrib/toolcrib/internal/upstream/gate"
 	"github.com/toolcrib/toolcrib/internal/wire"
@@ -30,6 +30,7 @@ type httpLeg struct {
 	renewing chan struct{}          // one place, taken while a lost session is renewed
 	farewell sync.Once              // the session is ended once
 	declare  Declaration
+	silent   *alarm.Queue // requests that have had no sign of life yet
 
 	life context.Context // ends with the leg
 	end  context.CancelFunc
@@ -44,7 +45,7 @@ func newHTTPLeg(spec *Spec, opts *Options, creds http.Header) (*httpLeg, error) 
 	if err != nil {
 		return nil, err
 	}
-	l := &httpLeg{common: common{spec: spec, opts: opts}, way: way, renewing: make(chan struct{}, 1)}
+	l := &httpLeg{common: common{spec: spec, opts: opts}, way: way, renewing: make(chan struct{}, 1), silent: alarm.New(spec.timeout(&Outgoing{}))}
 	l.life, l.end = context.WithCancel(context.Background())
 	return l, nil
 }
@@ -94,7 +95,8 @@ func (l *httpLeg) Do(ctx context.Context, out *Outgoing, lis Listener) (*Reply, 
 	}
 	defer l.open.remove(c)
 	if !out.Forever {
-		defer watch(c, l.spec.timeout(out), cancel).Stop()
+		c.watch(l.silent, l.spec.timeout(out))
+		defer c.unwatch()
 	}
 	body := out.body(c.id)
 	reply, sent, err := l.attempt(ctx, c, body)
@@ -108,27 +110,6 @@ func (l *httpLeg) Do(ctx context.Context, out *Outgoing, lis Listener) (*Reply, 
 		return reply, nil
 	}
 	return nil, l.explain(ctx, c, sent, err)
-}
-
-// watch cancels a request that has been silent for idle, or goes on for longer
-// than any may. Who stops the timer ends the watch.
-func watch(c *call, idle time.Duration, cancel context.CancelCauseFunc) *time.Timer {
-	began := time.Now()
-	var mu sync.Mutex // guards timer until it is set
-	mu.Lock()
-	defer mu.Unlock()
-	var timer *time.Timer
-	timer = time.AfterFunc(idle, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		quiet := time.Since(time.Unix(0, c.seen.Load()))
-		if quiet >= idle || time.Since(began) >= MaxCallTime {
-			cancel(errIdle)
-			return
-		}
-		timer.Reset(idle - quiet)
-	})
-	return timer
 }
 
 type transportError struct{ err error }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/toolcrib/toolcrib/internal/alarm"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
@@ -31,7 +32,20 @@ type call struct {
 	reply chan *result // one result, never blocks the sender
 	// cancel ends the request with the leg; nil where reply alone does.
 	cancel context.CancelCauseFunc
+	began  time.Time
 	seen   atomic.Int64 // unix nanoseconds of the last sign of life
+	watched
+}
+
+// watched is the watch over a request.
+type watched struct {
+	idle  time.Duration
+	queue *alarm.Queue
+	place alarm.Entry // in queue, until idle has passed for the first time
+
+	mu    sync.Mutex  // guards both below
+	timer *time.Timer // from then on
+	over  bool
 }
 
 type result struct {
@@ -41,10 +55,59 @@ type result struct {
 
 func (c *call) touch() { c.seen.Store(time.Now().UnixNano()) }
 
+// overdue reports whether the request has been silent for idle, or goes on for
+// longer than any may; left is how long it may still be silent.
+func (c *call) overdue(idle time.Duration) (left time.Duration, yes bool) {
+	left = idle - time.Since(time.Unix(0, c.seen.Load()))
+	return left, left <= 0 || time.Since(c.began) >= MaxCallTime
+}
+
+// watch cancels the request when it is overdue, until unwatch. Most requests
+// end long before idle: those wait for it in q, if q is for that time.
+func (c *call) watch(q *alarm.Queue, idle time.Duration) {
+	c.idle, c.queue = idle, q
+	if q.After() == idle {
+		q.Add(&c.place, c.began, c)
+		return
+	}
+	c.again(idle)
+}
+
+// Ring looks whether the request is overdue.
+func (c *call) Ring() {
+	if left, yes := c.overdue(c.idle); yes {
+		c.cancel(errIdle)
+	} else {
+		c.again(left)
+	}
+}
+
+// again looks at the request after some time.
+func (c *call) again(in time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.over {
+		c.timer = time.AfterFunc(in, c.Ring)
+	}
+}
+
+// unwatch ends the watch.
+func (c *call) unwatch() {
+	if c.queue.Remove(&c.place) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+}
+
 // add opens a request. It fails with the leg's end.
 func (f *inflight) add(out *Outgoing, l Listener, cancel context.CancelCauseFunc) (*call, error) {
-	c := &call{id: f.next.Add(1), out: out, l: l, reply: make(chan *result, 1), cancel: cancel}
-	c.touch()
+	c := &call{id: f.next.Add(1), out: out, l: l, reply: make(chan *result, 1), cancel: cancel, began: time.Now()}
+	c.seen.Store(c.began.UnixNano())
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.err != nil {
@@ -186,7 +249,6 @@ func (c *call) wait(ctx context.Context, idle time.Duration) (result, outcome) {
 			return result{}, cancelled
 		}
 	}
-	began := time.Now()
 	timer := time.NewTimer(idle)
 	defer timer.Stop()
 	for {
@@ -197,11 +259,11 @@ func (c *call) wait(ctx context.Context, idle time.Duration) (result, outcome) {
 			return result{}, cancelled
 		case <-timer.C:
 		}
-		quiet := time.Since(time.Unix(0, c.seen.Load()))
-		if quiet >= idle || time.Since(began) >= MaxCallTime {
+		left, yes := c.overdue(idle)
+		if yes {
 			return result{}, timedOut
 		}
-		timer.Reset(idle - quiet)
+		timer.Reset(left)
 	}
 }
 

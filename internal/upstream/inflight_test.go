@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/toolcrib/toolcrib/internal/alarm"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
@@ -323,28 +324,43 @@ func TestProgressDoesNotLastForEver(t *testing.T) {
 	})
 }
 
-// The watch over an HTTP request keeps the same rules.
+// The watch over an HTTP request keeps the same rules, whether or not it waits
+// with others.
 func TestWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var f inflight
-		c, _ := opened(t, &f, &Outgoing{})
-		ctx, cancel := context.WithCancelCause(t.Context())
-		began := time.Now()
-		defer watch(c, time.Minute, cancel).Stop()
-		time.AfterFunc(50*time.Second, c.touch)
-		<-ctx.Done()
-		if took := time.Since(began); took != 110*time.Second || !errors.Is(context.Cause(ctx), errIdle) {
-			t.Errorf("ended after %s with %v", took, context.Cause(ctx))
-		}
+	for name, after := range map[string]time.Duration{"with others": time.Minute, "alone": time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := alarm.New(after)
+				var f inflight
+				watched := func() (*call, context.Context) {
+					c, _ := opened(t, &f, &Outgoing{})
+					ctx, cancel := context.WithCancelCause(t.Context())
+					c.cancel = cancel
+					c.watch(q, time.Minute)
+					return c, ctx
+				}
+				began := time.Now()
+				c, ctx := watched()
+				time.AfterFunc(50*time.Second, c.touch)
+				<-ctx.Done()
+				if took := time.Since(began); took != 110*time.Second || !errors.Is(context.Cause(ctx), errIdle) {
+					t.Errorf("ended after %s with %v", took, context.Cause(ctx))
+				}
+				c.unwatch()
 
-		ctx, cancel = context.WithCancelCause(t.Context())
-		watch(c, time.Minute, cancel).Stop()
-		<-time.After(time.Hour)
-		if ctx.Err() != nil {
-			t.Error("a watch that was ended still bit")
-		}
-		cancel(nil)
-	})
+				early, one := watched()
+				early.unwatch()
+				late, other := watched()
+				time.AfterFunc(50*time.Second, late.touch)
+				<-time.After(100 * time.Second)
+				late.unwatch()
+				<-time.After(time.Hour)
+				if one.Err() != nil || other.Err() != nil {
+					t.Error("a watch that was ended still bit")
+				}
+			})
+		})
+	}
 }
 
 // Every number is given out once.

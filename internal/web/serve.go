@@ -21,7 +21,7 @@ const (
 	// ReadHeaderTimeout is how long a client may take to send its headers.
 	ReadHeaderTimeout = 10 * time.Second
 
-	// BodyTimeout is how long a client may take to send a request's body.
+	// BodyTimeout is how long a client may take to send a request with its body.
 	BodyTimeout = 60 * time.Second
 
 	// IdleTimeout is how long a connection is kept between two requests.
@@ -43,10 +43,16 @@ const (
 // net/http has to say, such as a broken TLS handshake, to log.
 func Server(h http.Handler, log *slog.Logger) *http.Server { return server(h, log, BodyTimeout) }
 
+// server gives the body of a request its time from the start of the request,
+// whether or not a handler reads it: what a handler leaves, net/http waits for
+// before it sends the answer, for as long as the client likes. Whoever may not
+// come in must not hold a connection by that. Behind the body net/http lifts the
+// limit, so that it cuts no stream.
 func server(h http.Handler, log *slog.Logger, bodyTimeout time.Duration) *http.Server {
 	return &http.Server{
-		Handler:           punctual(h, bodyTimeout),
+		Handler:           h,
 		ReadHeaderTimeout: ReadHeaderTimeout,
+		ReadTimeout:       bodyTimeout,
 		IdleTimeout:       IdleTimeout,
 		MaxHeaderBytes:    MaxHeaderBytes,
 		ConnContext:       remember,
@@ -55,19 +61,6 @@ func server(h http.Handler, log *slog.Logger, bodyTimeout time.Duration) *http.S
 		// net/http would answer "OPTIONS *" itself, past every check.
 		DisableGeneralOptionsHandler: true,
 	}
-}
-
-// punctual gives the body of a request its time from the start, whether or not
-// a handler reads it: what a handler leaves, net/http waits for before it sends
-// the answer, for as long as the client likes. Whoever may not come in must not
-// hold a connection by that. With the end of the body net/http lifts the limit.
-func punctual(next http.Handler, timeout time.Duration) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength != 0 {
-			http.NewResponseController(w).SetReadDeadline(time.Now().Add(timeout)) //nolint:errcheck // a connection has one
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 // ReadBody appends the body of r to buf. A body over MaxBody bytes is a

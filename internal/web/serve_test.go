@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/toolcrib/toolcrib/internal/crib"
 )
@@ -148,8 +150,50 @@ func TestServerHasLimitsAndNoWriteTimeout(t *testing.T) {
 	if s.ReadHeaderTimeout <= 0 || s.IdleTimeout <= 0 || s.MaxHeaderBytes <= 0 {
 		t.Error("a limit is missing")
 	}
-	if s.WriteTimeout != 0 || s.ReadTimeout != 0 {
+	if s.WriteTimeout != 0 {
 		t.Error("an absolute timeout cuts streams that are alive")
+	}
+}
+
+// The limit on a request's body cuts no stream that follows it, and lets the
+// handler see when the client leaves, however long behind it that is.
+func TestTheLimitOfABodyEndsWithIt(t *testing.T) {
+	const timeout = 50 * time.Millisecond
+	for name, body := range map[string]io.Reader{"with a body": strings.NewReader("{}"), "without": http.NoBody} {
+		t.Run(name, func(t *testing.T) {
+			left := make(chan struct{})
+			h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				defer close(left)
+				io.Copy(io.Discard, r.Body)
+				for range 4 {
+					select {
+					case <-r.Context().Done():
+						t.Error("the stream was cut")
+						return
+					case <-time.After(timeout):
+					}
+					io.WriteString(w, "event\n")
+					http.NewResponseController(w).Flush()
+				}
+				<-r.Context().Done()
+			})
+			srv := httptest.NewUnstartedServer(nil)
+			srv.Config = server(h, discard, timeout)
+			srv.Start()
+			defer srv.Close()
+			res, err := srv.Client().Post(srv.URL, "text/plain", body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewScanner(res.Body)
+			for range 4 {
+				if !lines.Scan() {
+					t.Fatal("the stream ended:", lines.Err())
+				}
+			}
+			res.Body.Close()
+			<-left
+		})
 	}
 }
 
