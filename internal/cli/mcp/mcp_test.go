@@ -104,3 +104,22 @@ func TestNobodyListens(t *testing.T) {
 		t.Errorf("err = %v", err)
 	}
 }
+
+// What the crib says of its own error decides how a command ends.
+func TestErrorsOfTheCribKeepTheirCode(t *testing.T) {
+	for e, want := range map[string]crib.Code{
+		`{"code":-32603,"message":"m","data":{"io.toolcrib/code":"unavailable"}}`: crib.Unavailable,
+		`{"code":-32602,"message":"m","data":{"io.toolcrib/code":"denied"}}`:      crib.Denied,
+		`{"code":-32602,"message":"m"}`:                                           crib.Invalid,
+		`{"code":-32000,"message":"m","data":"io.toolcrib/code"}`:                 crib.Internal,
+		`{"code":-32000,"message":"m","data":[{"io.toolcrib/code":"denied"}]}`:    crib.Internal,
+	} {
+		m, err := wire.ScanServer([]byte(`{"jsonrpc":"2.0","id":1,"error":` + e + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Result(m); crib.CodeOf(err) != want || err.Error() != "m" {
+			t.Errorf("%s: %s, %v", e, crib.CodeOf(err), err)
+		}
+	}
+}
