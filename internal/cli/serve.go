@@ -46,7 +46,7 @@ func (e *env) serve(ctx context.Context, log telemetry.Options, anyPort bool) er
 	if err != nil {
 		return usagef("%w", err)
 	}
-	defer telemetry.RoomyHeap(telemetry.HeapFloor)()
+	defer roomyHeap(heapFloor)()
 	// Kept from here on: a second signal must not end this process unprepared.
 	signals := make(chan os.Signal, 2)
 	reloads := e.reloadsOnHangup([]string{"serve"})

@@ -1,18 +1,18 @@
-package telemetry
+package cli
 
 import (
 	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
-	"sync/atomic"
+	"sync"
 )
 
-// HeapFloor is how far the heap may grow, in bytes, before it is collected. A
+// heapFloor is how far the heap may grow, in bytes, before it is collected. A
 // crib keeps a few MiB alive and allocates some KiB for each call: left alone,
 // the collector would run dozens of times a second to keep a heap small that
 // nobody minds.
-const HeapFloor = 32 << 20
+const heapFloor = 32 << 20
 
 const (
 	usualPercent = 100 // of what is alive, as the runtime has it
@@ -31,54 +31,62 @@ func percentFor(live, floor uint64) int {
 	return int(min(max(to, 100+usualPercent)-100, maxPercent))
 }
 
-// RoomyHeap makes the collector wait until the heap has grown to floor bytes,
+// roomyHeap makes the collector wait until the heap has grown to floor bytes,
 // until stop is called. It follows the heap: one whose live part is greater
 // than half the floor grows as usual. Whoever set GOGC or GOMEMLIMIT knows
-// better and is left alone.
-func RoomyHeap(floor uint64) (stop func()) {
+// better and is left alone. It is of the whole process, and so for a command
+// that is all that its process does.
+func roomyHeap(floor uint64) (stop func()) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return func() {}
 	}
-	h := &heap{floor: floor}
-	before := debug.SetGCPercent(maxPercent)
+	h := &heap{floor: floor, before: debug.SetGCPercent(maxPercent)}
 	h.tune()
 	h.arm()
-	return func() {
-		h.stopped.Store(true)
-		debug.SetGCPercent(before)
-	}
+	return h.stop
 }
 
 type heap struct {
-	floor   uint64
-	percent atomic.Int64
-	stopped atomic.Bool
+	floor  uint64
+	before int // percent, to be set again
+
+	mu      sync.Mutex // guards what follows, and the setting until stopped
+	percent int
+	stopped bool
 }
 
-// arm has tune called behind the next collection: an object that nobody holds
-// lives until then.
+// arm has tune called behind each collection: an object that nobody holds
+// lives until the next one.
 func (h *heap) arm() {
 	type witness struct{ _ [16]byte }
 	runtime.SetFinalizer(&witness{}, func(*witness) {
-		if h.stopped.Load() {
-			return
+		if h.tune() {
+			h.arm()
 		}
-		h.tune()
-		h.arm()
 	})
 }
 
-func (h *heap) tune() {
+// tune sets what fits the heap now. It reports whether it may do so again.
+func (h *heap) tune() bool {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
-	if live[0].Value.Kind() != metrics.KindUint64 {
-		return
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.stopped || live[0].Value.Kind() != metrics.KindUint64 {
+		return false
 	}
-	now, next := int(h.percent.Load()), percentFor(live[0].Value.Uint64(), h.floor)
+	next := percentFor(live[0].Value.Uint64(), h.floor)
 	// To set it stops the program for a moment: not for every small change.
-	if off := next - now; off*5 < now && -off*5 < now {
-		return
+	if off := next - h.percent; off*5 >= h.percent || -off*5 >= h.percent {
+		h.percent = next
+		debug.SetGCPercent(next)
 	}
-	h.percent.Store(int64(next))
-	debug.SetGCPercent(next)
+	return true
+}
+
+func (h *heap) stop() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.stopped = true
+	debug.SetGCPercent(h.before)
 }

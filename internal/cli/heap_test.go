@@ -1,4 +1,4 @@
-package telemetry
+package cli
 
 import (
 	"runtime"
@@ -25,24 +25,38 @@ func TestPercentFor(t *testing.T) {
 	}
 }
 
+// percent is what the collector works with now.
+func percent() int {
+	s := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	metrics.Read(s)
+	return int(s[0].Value.Uint64())
+}
+
+// What comes behind the end, as a finalizer may, changes nothing any more.
+func TestStoppedHeapIsLeftAlone(t *testing.T) {
+	h := &heap{floor: 1 << 40, before: percent()} // more than is alive in any test
+	if !h.tune() || percent() == h.before {
+		t.Fatalf("%d percent: the test shows nothing", percent())
+	}
+	h.stop()
+	if h.tune() || percent() != h.before {
+		t.Errorf("%d percent, %d before", percent(), h.before)
+	}
+}
+
 var kept, passing []byte
 
 // A heap with little alive is collected seldom, and one with much as usual.
 func TestRoomyHeapFollowsTheHeap(t *testing.T) {
 	t.Setenv("GOGC", "")
 	t.Setenv("GOMEMLIMIT", "")
-	percent := func() int {
-		s := []metrics.Sample{{Name: "/gc/gogc:percent"}}
-		metrics.Read(s)
-		return int(s[0].Value.Uint64())
-	}
 	runtime.GC() // what earlier tests left is not alive
 	before := percent()
-	stop := RoomyHeap(HeapFloor)
+	stop := roomyHeap(heapFloor)
 	if got := percent(); got < 2*usualPercent {
 		t.Errorf("with a small heap: %d percent", got)
 	}
-	kept = make([]byte, 2*HeapFloor)
+	kept = make([]byte, 2*heapFloor)
 	for range 20 { // tune runs behind a collection, on another goroutine
 		runtime.GC()
 		passing = make([]byte, 1<<20)
