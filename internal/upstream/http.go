@@ -465,7 +465,9 @@ func (l *common) give(life context.Context, leg Leg, body []byte) {
 var errTooLarge = fmt.Errorf("more than %d bytes", MaxMessage)
 
 // maxTrusted is how much room, in bytes, is made at once for a body on the
-// word of its Content-Length.
+// word of its Content-Length. How far a server is trusted has nothing to do with
+// how far web trusts a client, and what both may import, the vocabulary, knows
+// of no bodies: each has its number.
 const maxTrusted = 1 << 20
 
 // readAll reads a body to its end. length is what its headers say, -1 for

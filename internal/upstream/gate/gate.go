@@ -29,8 +29,8 @@ const (
 
 	// A server is left alone for as long as the last failure took, within
 	// these: what fails at once may be tried again soon.
-	minPause = 250 * time.Millisecond
-	maxPause = 30 * time.Second
+	MinPause = 250 * time.Millisecond
+	MaxPause = 30 * time.Second
 )
 
 // Total counts what all servers of a crib have open together.
@@ -253,7 +253,7 @@ func (g *Gate) learn(t *Ticket, h Health, why string, now time.Time) {
 	default:
 		g.failures++
 		g.last, g.at = why, now
-		g.until = now.Add(min(max(now.Sub(t.began), minPause), maxPause))
+		g.until = now.Add(min(max(now.Sub(t.began), MinPause), MaxPause))
 	}
 }
 

@@ -191,7 +191,7 @@ func TestATrialBeginsWhenItIsLetIn(t *testing.T) {
 			time.Sleep(1)
 			g.learn(&Ticket{began: time.Now()}, Ill, broken, time.Now())
 		}
-		time.Sleep(minPause)
+		time.Sleep(MinPause)
 		got := make(chan *Ticket)
 		go func() {
 			ticket, err := g.Admit(t.Context(), 1)
@@ -207,7 +207,7 @@ func TestATrialBeginsWhenItIsLetIn(t *testing.T) {
 		report(trial, broken)
 		trial.End()
 		refusedWith(t, g, 1, crib.Unavailable, "is tried again in 1s")
-		time.Sleep(minPause)
+		time.Sleep(MinPause)
 		admitted(t, g, 1).End()
 		for _, ticket := range in[1:] {
 			ticket.End()
@@ -264,9 +264,9 @@ func TestBreaker(t *testing.T) {
 		report(trial, late)
 		trial.End()
 		refusedWith(t, g, 1, crib.Unavailable, "failed 6 times in a row and is tried again in 30s")
-		time.Sleep(maxPause)
+		time.Sleep(MaxPause)
 		ask(time.Millisecond, broken)
-		time.Sleep(minPause)
+		time.Sleep(MinPause)
 		ask(time.Second, fine)
 		for range 2 * MaxOpen {
 			ask(0, fine)
@@ -288,7 +288,7 @@ func TestATrialThatEndsWithoutVerdict(t *testing.T) {
 			ticket.End()
 			time.Sleep(1)
 		}
-		time.Sleep(minPause)
+		time.Sleep(MinPause)
 		refusedWith(t, g, MaxHeld+1, crib.Busy, "bytes") // let in as the trial, and refused for its size
 		trial := admitted(t, g, 1)                       // no leg was to be had: nothing to report
 		trial.End()
