@@ -53,7 +53,7 @@ var imports = map[string][]string{
 	// The whole.
 	"config": {"crib", "secret", "page", "servers", "web"},
 	"store":  {"crib", "auth"},
-	"app":    {"crib", "wire", "secret", "web", "auth", "page", "bridge", "upstream", "upstream/gate", "servers", "catalog", "child", "gateway", "mcphttp", "config", "store"},
+	"app":    {"crib", "wire", "secret", "web", "auth", "page", "bridge", "upstream", "upstream/gate", "servers", "catalog", "child", "gateway", "mcphttp", "mcpstdio", "config", "store"},
 	"cli": {"crib", "wire", "telemetry", "secret", "page", "servers", "clients", "mcpstdio", "config", "app", "demo",
 		"cli/mcp", "cli/reference", "cli/running", "cli/service", "cli/text", "cli/workspace"},
 	"": {"cli"}, // main.go

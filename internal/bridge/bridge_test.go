@@ -47,7 +47,7 @@ func TestStateIsBound(t *testing.T) {
 			s, _ := newSealer(t).Seal(own) //nolint:errcheck // it would not open either way
 			return s
 		}},
-		{name: "huge", text: func(string) string { return strings.Repeat("A", maxState+1) }},
+		{name: "huge", text: func(string) string { return strings.Repeat("A", MaxState+1) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			z := newSealer(t)

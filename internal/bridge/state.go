@@ -19,7 +19,7 @@ import (
 const (
 	RoundTime = 10 * time.Minute // for the client to come back
 	MaxRounds = 16               // of one call
-	maxState  = 4 << 20          // bytes of a state that a client sends
+	MaxState  = 4 << 20          // bytes of a state that a client sends
 )
 
 // State is what the crib must know again when a client retries a request with
@@ -80,7 +80,7 @@ var errState = crib.Errorf(crib.Invalid, "requestState is not one that the crib 
 // Open takes back a sealed state that was not spent, for the same request it
 // was sealed for. The error is the same whatever does not fit.
 func (z *Sealer) Open(text string, want State, now time.Time) (State, error) {
-	if len(text) > maxState {
+	if len(text) > MaxState {
 		return State{}, errState
 	}
 	sealed, err := base64.RawURLEncoding.DecodeString(text)

@@ -16,9 +16,9 @@ import (
 const (
 	KeepAlive    = 15 * time.Second // between comments on a quiet stream; also until a quiet request becomes one
 	MaxBehind    = 4 << 20          // bytes that a client may be behind before its stream is cut
-	keptIdle     = 64 << 10         // bytes kept for a legacy client while no stream of its own is open
-	keptEvents   = 256 << 10        // bytes kept of each stream that may be taken up again
-	keptStreams  = 8                // streams of a legacy session that may be taken up again
+	KeptIdle     = 64 << 10         // bytes kept for a legacy client while no stream of its own is open
+	KeptEvents   = 256 << 10        // bytes kept of each stream that may be taken up again
+	KeptStreams  = 8                // streams of a legacy session that may be taken up again
 	standingName = "0"              // the stream that belongs to no request
 )
 
@@ -119,7 +119,7 @@ func (s *stream) forget() {
 // trim forgets events that were read: all of a modern stream, of a legacy one
 // what is more than may be asked for again, but never its last.
 func (s *stream) trim() {
-	keep, least := keptEvents, 1
+	keep, least := KeptEvents, 1
 	if s.name == "" {
 		keep, least = 0, 0
 	}
@@ -286,7 +286,7 @@ type hub struct {
 	streams []*stream // that may be taken up again, oldest first
 }
 
-func newHub() *hub { return &hub{standing: newStream(standingName, keptIdle)} }
+func newHub() *hub { return &hub{standing: newStream(standingName, KeptIdle)} }
 
 // Push sends what belongs to no request.
 func (h *hub) Push(body []byte) { h.standing.push(body) }
@@ -301,7 +301,7 @@ func (h *hub) open() *stream {
 	h.next++
 	s := newStream(strconv.Itoa(h.next), MaxBehind)
 	h.streams = append(h.streams, s)
-	if len(h.streams) > keptStreams {
+	if len(h.streams) > KeptStreams {
 		h.streams = h.streams[1:]
 	}
 	return s

@@ -74,7 +74,7 @@ func (r *relay) read(q *request, p posting, resp *http.Response, s *session) ([]
 				attempts = 0
 			}
 		}
-		if s == nil || at.id == "" || attempts == resumeAttempts || sleep(r.life, at.pause) != nil {
+		if s == nil || at.id == "" || attempts == ResumeAttempts || sleep(r.life, at.pause) != nil {
 			return nil, lost(p.what, p.again)
 		}
 		var err error

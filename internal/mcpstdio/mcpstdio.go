@@ -26,7 +26,7 @@ const (
 
 	hurriedGrace   = time.Second      // for open requests after a signal: harnesses kill after two seconds
 	maxRetry       = 30 * time.Second // between two attempts to open a stream
-	resumeAttempts = 5                // to take up the stream of one request
+	ResumeAttempts = 5                // to take up the stream of one request
 	maxPosting     = 256              // messages on their way at one time that are no requests
 	noticeTime     = 10 * time.Second // for the crib to take a notification or a response
 	deleteTime     = time.Second      // for the crib to end a session, when the relay ends

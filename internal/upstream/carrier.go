@@ -42,8 +42,8 @@ func newCarrier(spec *Spec, opts *Options, creds http.Header) (*carrier, error) 
 		// A pool of its own: no server can use up the connections of another.
 		rt: &http.Transport{
 			Proxy:               through(proxy),
-			DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
-			TLSHandshakeTimeout: dialTimeout,
+			DialContext:         (&net.Dialer{Timeout: DialTimeout, KeepAlive: 30 * time.Second}).DialContext,
+			TLSHandshakeTimeout: DialTimeout,
 			MaxIdleConnsPerHost: gate.MaxOpen,
 			IdleConnTimeout:     90 * time.Second,
 			ForceAttemptHTTP2:   true,

@@ -344,7 +344,7 @@ func backoff(failures int) time.Duration {
 	if failures < 1 {
 		return 0
 	}
-	return min(firstBackoff<<min(failures-1, 10), maxBackoff)
+	return min(FirstBackoff<<min(failures-1, 10), MaxBackoff)
 }
 
 // learn notes the eras a server speaks. A leg made in an era that was asked

@@ -217,7 +217,7 @@ func TestACrashLoopIsSlow(t *testing.T) {
 		}
 	}
 	// Two at once, and then one for each second at most.
-	if most := 3 + int(time.Since(began)/firstBackoff); starts() > most {
+	if most := 3 + int(time.Since(began)/FirstBackoff); starts() > most {
 		t.Errorf("started %d times within %s", starts(), time.Since(began))
 	}
 	if st := s.State(); st.Phase != Failed && st.Phase != Starting || st.Error == "" && st.Phase == Failed {
@@ -239,7 +239,7 @@ func TestAFailedAttemptIsNotRepeatedAtOnce(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 	}
-	if most := 1 + int(time.Since(began)/firstBackoff); len(peer.Seen()) > most {
+	if most := 1 + int(time.Since(began)/FirstBackoff); len(peer.Seen()) > most {
 		t.Errorf("%d requests within %s", len(peer.Seen()), time.Since(began))
 	}
 }

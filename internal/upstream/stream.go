@@ -31,7 +31,7 @@ func (l *httpLeg) streamed(ctx context.Context, c *call, resp *http.Response) (*
 			return nil, transportError{io.ErrUnexpectedEOF}
 		}
 		for {
-			if failures++; failures > resumeAttempts {
+			if failures++; failures > ResumeAttempts {
 				return nil, transportError{io.ErrUnexpectedEOF}
 			}
 			if err := sleep(ctx, pos.delay); err != nil {
@@ -85,7 +85,7 @@ func (l *httpLeg) readStream(c *call, body io.Reader, pos *position) (*Reply, er
 			pos.id = ev.ID
 		}
 		if ev.Retry > 0 {
-			pos.delay = min(ev.Retry, maxBackoff)
+			pos.delay = min(ev.Retry, MaxBackoff)
 		}
 		if len(ev.Data) == 0 || ev.Name != "" && ev.Name != "message" {
 			continue
@@ -159,14 +159,14 @@ func (l *httpLeg) listen(session *string) {
 			began := time.Now()
 			l.readStream(nil, resp.Body, &pos) //nolint:errcheck // it has no answer to wait for
 			resp.Body.Close()
-			if time.Since(began) > maxBackoff {
+			if time.Since(began) > MaxBackoff {
 				wait = pos.delay
 			}
 		}
 		if sleep(l.life, wait) != nil {
 			return
 		}
-		wait = min(2*wait, maxBackoff)
+		wait = min(2*wait, MaxBackoff)
 	}
 }
 

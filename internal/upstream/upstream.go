@@ -27,14 +27,14 @@ const (
 	ProbeTimeout      = 10 * time.Second // for an answer to server/discover, from the first sign of life
 	MaxStarting       = 4                // children that start at one time, until they show life
 	Drain             = 30 * time.Second // for requests on a leg that is replaced
-	dialTimeout       = 10 * time.Second
-	cancelTimeout     = 5 * time.Second // for telling a server that a request is cancelled
-	firstBackoff      = time.Second     // between failed attempts to connect; doubles
-	maxBackoff        = 30 * time.Second
+	DialTimeout       = 10 * time.Second // for a connection, and for its TLS
+	cancelTimeout     = 5 * time.Second  // for telling a server that a request is cancelled
+	FirstBackoff      = time.Second      // between failed attempts to connect; doubles
+	MaxBackoff        = 30 * time.Second
 	Liveness          = time.Minute      // between questions to a leg that is not in use
 	stableAfter       = 10 * time.Second // a leg that ends sooner counts as a failure to connect
 	maxDrain          = 256 << 10        // bytes read of a body that does not matter
-	resumeAttempts    = 5                // to take up a broken stream again
+	ResumeAttempts    = 5                // to take up a broken stream again
 	defaultRetryDelay = time.Second
 )
 
