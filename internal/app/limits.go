@@ -16,9 +16,11 @@ import (
 	"github.com/toolcrib/toolcrib/internal/page"
 	"github.com/toolcrib/toolcrib/internal/secret"
 	"github.com/toolcrib/toolcrib/internal/servers"
+	"github.com/toolcrib/toolcrib/internal/store"
 	"github.com/toolcrib/toolcrib/internal/upstream"
 	"github.com/toolcrib/toolcrib/internal/upstream/gate"
 	"github.com/toolcrib/toolcrib/internal/web"
+	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
 // Limit is one of the crib's limits, for people to read.
@@ -100,6 +102,8 @@ var serverLimits = []Limit{
 	number("questions of one call that come one after the other", bridge.MaxRounds),
 	lasts("time for a client to answer a question", bridge.RoundTime),
 	number("pages of a list", catalog.MaxPages),
+	size("lists that are kept on disk", store.MaxList),
+	number("arguments of a tool that it wants as headers", wire.MaxParamHeaders),
 	lasts("age of a list from a server that does not tell of changes", catalog.LegacyTTL),
 	size("stderr that is kept", child.DefaultStderrKeep),
 	lasts("time for each step of ending a process", child.DefaultStopGrace),

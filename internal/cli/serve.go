@@ -25,10 +25,10 @@ func (e *env) serveCommand() *cobra.Command {
 		Long: fmt.Sprintf(`Serve the servers to clients. What happens is logged to standard error.
 
 SIGHUP reads pages, toolcrib.yaml and secrets again, as toolcrib reload does; at
-a terminal it ends the crib. The first SIGINT or SIGTERM takes no new requests and gives open ones
-%v to end; a second signal
-cuts them and kills the servers' processes. A third ends this process alone, and
-leaves the rest to the next start.`, app.Drain),
+a terminal it ends the crib. The first SIGINT or SIGTERM takes no new requests
+and gives open ones %v to end; a second signal cuts them and kills the servers'
+processes. A third ends this process alone, and leaves the rest to the next
+start.`, app.Drain),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log.Output = e.err
 			return e.serve(cmd.Context(), log, anyPort)

@@ -11,8 +11,8 @@ import (
 const (
 	listsFolder = "lists"
 
-	// maxList is the greatest size, in bytes, of what is kept for one server.
-	maxList = 32 << 20
+	// MaxList is the greatest size, in bytes, of what is kept for one server.
+	MaxList = 32 << 20
 )
 
 // Lists keeps the last lists of each server, as bytes that mean nothing here.
@@ -53,8 +53,8 @@ func (l *Lists) Save(server string, doc []byte) error {
 	if err != nil {
 		return err
 	}
-	if len(doc) > maxList {
-		return crib.Errorf(crib.TooLarge, "the lists of %s have %d bytes; at most %d are kept", server, len(doc), maxList)
+	if len(doc) > MaxList {
+		return crib.Errorf(crib.TooLarge, "the lists of %s have %d bytes; at most %d are kept", server, len(doc), MaxList)
 	}
 	if err := l.folder.write(name, doc); err != nil {
 		return fmt.Errorf("save lists of %s: %w", server, err)

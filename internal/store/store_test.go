@@ -238,7 +238,7 @@ func TestLists(t *testing.T) {
 	if doc, err := l.Load("con"); string(doc) != "device" || err != nil {
 		t.Errorf("the other server: %q %v", doc, err)
 	}
-	if err := l.Save("con", make([]byte, maxList+1)); crib.CodeOf(err) != crib.TooLarge {
+	if err := l.Save("con", make([]byte, MaxList+1)); crib.CodeOf(err) != crib.TooLarge {
 		t.Errorf("too large: %v", err)
 	}
 	for _, name := range []string{"", "..", "../x", "a/b", "a.b", "A", strings.Repeat("a", 32)} {

@@ -17,9 +17,9 @@ const (
 	// a schema that has annotations.
 	maxSchemaDepth = 256
 
-	// maxParamHeaders is how many annotations one schema may have. HTTP servers
+	// MaxParamHeaders is how many annotations one schema may have. HTTP servers
 	// commonly take 100 headers in all.
-	maxParamHeaders = 64
+	MaxParamHeaders = 64
 
 	// maxSafeInteger is the greatest integer that every JSON reader knows
 	// exactly: 2^53-1. Its negative is the least.
@@ -169,8 +169,8 @@ func (w *schemaWalk) annotated(at, typ Span, reachable bool) error {
 	if slices.ContainsFunc(w.found, func(p ParamHeader) bool { return strings.EqualFold(p.Name, name) }) {
 		return refuse("another property is mirrored as %q already; case does not tell header names apart", name)
 	}
-	if len(w.found) == maxParamHeaders {
-		return refuse("at most %d properties can be mirrored", maxParamHeaders)
+	if len(w.found) == MaxParamHeaders {
+		return refuse("at most %d properties can be mirrored", MaxParamHeaders)
 	}
 	w.found = append(w.found, ParamHeader{Name: name, Path: slices.Clone(w.path), Type: kind})
 	return nil

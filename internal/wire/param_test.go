@@ -58,7 +58,7 @@ func TestParamHeaders(t *testing.T) {
 		"deep nesting without any annotation":    {nestedSchema(maxSchemaDepth, `"title":"t"`), nil},
 		"text that is not JSON, no annotation":   {`{`, nil},
 		"as deep as allowed":                     {nestedSchema(maxSchemaDepth/2-1, `"type":"string","x-mcp-header":"A"`), []ParamHeader{{"A", slicesOf("p", maxSchemaDepth/2-1), "string"}}},
-		"as many as allowed":                     {manyAnnotations(maxParamHeaders), manyParams(maxParamHeaders)},
+		"as many as allowed":                     {manyAnnotations(MaxParamHeaders), manyParams(MaxParamHeaders)},
 		"an unknown keyword with harmless names": {`{"x-vendor":{"header":"x-mcp-header"},"properties":{"a":{"type":"string"}}}`, nil},
 	} {
 		got, err := ParamHeaders([]byte(tc.schema))
@@ -151,7 +151,7 @@ func TestParamHeadersRefuses(t *testing.T) {
 		"two properties":      {`{"properties":{"a":` + leaf + `},"properties":{}}`, "twice"},
 		"something behind":    {property(`"type":"string","x-mcp-header":"A"`) + `{}`, "twice"},
 		"too deep":            {nestedSchema(maxSchemaDepth/2, `"type":"string","x-mcp-header":"A"`), "nested more than"},
-		"too many":            {manyAnnotations(maxParamHeaders + 1), "at most 64"},
+		"too many":            {manyAnnotations(MaxParamHeaders + 1), "at most 64"},
 		"cut":                 {`{"properties":{"a":{"type":"string","x-mcp-header":"A"}`, "not valid JSON"},
 		"in escapes":          {`{"\u0078-mcp-header":"A"}`, "reached through properties"},
 	} {
