@@ -195,13 +195,14 @@ func (u *usedSecrets) note(server string, c upstream.Credentials) {
 	u.seen[server] = sum
 }
 
-// changed reports whether a server was connected with other secrets than c.
-func (u *usedSecrets) changed(server string, c upstream.Credentials) bool {
+// same reports whether a server was connected with the secrets c the last time,
+// and whether it was at all.
+func (u *usedSecrets) same(server string, c upstream.Credentials) (same, connected bool) {
 	sum := u.digest(c)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	was, connected := u.seen[server]
-	return connected && was != sum
+	return was == sum, connected
 }
 
 // renewChanged gives the servers new connections whose secrets have changed.
@@ -234,15 +235,18 @@ func (a *App) renewIfChanged(ctx context.Context, st *state, def *servers.Defini
 		a.log.Warn("the secrets of a server cannot be looked up; its connections stay as they are", "server", def.Name, "err", err)
 		return
 	}
-	if !a.used.changed(def.Name, creds) {
+	same, connected := a.used.same(def.Name, creds)
+	if connected && same {
 		return
 	}
 	srv, err := a.cat.Server(def.Name)
 	if err != nil {
 		return // it was switched off meanwhile
 	}
-	a.log.Info("a secret has changed; the server is connected anew", "server", def.Name)
-	srv.Up().Renew()
+	if connected {
+		a.log.Info("a secret has changed; the server is connected anew", "server", def.Name)
+	}
+	srv.Up().Renew() // where there is no connection, the attempt that lacked a secret need not rest
 }
 
 // credentials resolves the secrets of a definition, at connect time. The

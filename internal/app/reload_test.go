@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -187,6 +188,44 @@ func TestReloadTakesUpSecrets(t *testing.T) {
 	}
 	if key, n := sent("second"); key != "key-one-of-second" || n != 1 {
 		t.Errorf("a secret that is gone: called with %q over connection %d", key, n)
+	}
+}
+
+// A secret that was missing, or refused by its server, is used as soon as it was
+// mended and the crib told so: no attempt with it has failed.
+func TestReloadTakesUpMendedSecrets(t *testing.T) {
+	for name, before := range map[string]string{"missing": "", "refused": "wrong"} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			p := mcptest.NewHTTP(t, mcptest.HTTPOptions{})
+			p.Script(func(rw http.ResponseWriter, r *http.Request, _ []byte) bool {
+				if r.Header.Get("X-Key") == "right" {
+					return false
+				}
+				rw.WriteHeader(http.StatusUnauthorized)
+				return true
+			})
+			w.write("mcp/s.md", fmt.Sprintf("---\nmcp:\n  transport: { http: %q }\n  headers: { X-Key: S_KEY }\n  gate: { echo: allow }\n---\n", p.URL))
+			w.write("secrets/S_KEY", before)
+			a, stop := w.start()
+			defer stop()
+			cl := w.client(a)
+			call := func() *mcptest.Reply {
+				return cl.Post(wire.Modern, "tools/call", `{"name":"s__echo","arguments":{}}`)
+			}
+			for range 3 { // the next attempt waits for longer each time
+				if r := call(); p.Executions("echo") != 0 {
+					t.Fatalf("without its secret: %s", r)
+				}
+			}
+			w.write("secrets/S_KEY", "right")
+			if err := a.Reload(); err != nil {
+				t.Fatal(err)
+			}
+			if r := call(); p.Executions("echo") != 1 {
+				t.Errorf("with its secret: %s", r)
+			}
+		})
 	}
 }
 

@@ -47,6 +47,7 @@ type slot struct {
 	live     func() bool // false when nobody is left who would use it; nil is true
 	made     time.Time
 	buried   bool // its leg ended, and that was noted
+	stale    bool // Renew was called while the leg was made
 }
 
 // Want says which leg a caller needs.
@@ -154,8 +155,8 @@ func (s *Server) Leg(ctx context.Context, want Want) (Leg, error) {
 		if sl.err != nil {
 			return nil, sl.err
 		}
-		if Ended(sl.leg) || probing && want.Share != "" || sl.leg.Hello().Era != s.EraFor(want.Era) {
-			continue // what the server speaks is known now; this leg is not the one
+		if Ended(sl.leg) || sl.stale || probing && want.Share != "" || sl.leg.Hello().Era != s.EraFor(want.Era) {
+			continue // more is known now than when this leg was asked for; it is not the one
 		}
 		return sl.leg, nil
 	}
@@ -289,6 +290,9 @@ func (s *Server) connect(sl *slot, key slotKey, era wire.Era, declare Declaratio
 	}
 	s.learn(eras, leg.Hello().Era, era)
 	sl.leg, sl.failures, sl.made = leg, 0, time.Now()
+	if sl.stale {
+		leg.Retire()
+	}
 	delete(s.slots, key)
 	key.era = leg.Hello().Era
 	if other := s.slots[key]; other != nil && other.leg != nil && s.usable(other) {
@@ -321,6 +325,9 @@ func (s *Server) failed(sl *slot, key slotKey, err error) {
 	sl.retry = time.Now().Add(backoff(sl.failures))
 	if _, refused := errors.AsType[*refusedError](err); refused {
 		sl.retry = time.Now().Add(refusedRetry)
+	}
+	if sl.stale {
+		sl.retry = time.Time{}
 	}
 	s.last = State{Phase: Failed, Error: crib.SafeText(err)}
 	if s.slots[key] != sl {
@@ -508,13 +515,19 @@ func (s *Server) Drop(share string) {
 }
 
 // Renew has whoever asks for a leg from now on get a new one, which resolves
-// its secrets anew. What is open on the old ones goes on.
+// its secrets anew, also where an attempt has just failed. What is open on the
+// old ones goes on.
 func (s *Server) Renew() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, sl := range s.slots {
-		if sl.leg != nil {
+		switch {
+		case sl.leg != nil:
 			sl.leg.Retire()
+		case sl.err != nil:
+			sl.retry = time.Time{}
+		default:
+			sl.stale = true
 		}
 	}
 }

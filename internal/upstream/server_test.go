@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -241,6 +242,44 @@ func TestAFailedAttemptIsNotRepeatedAtOnce(t *testing.T) {
 	}
 	if most := 1 + int(time.Since(began)/FirstBackoff); len(peer.Seen()) > most {
 		t.Errorf("%d requests within %s", len(peer.Seen()), time.Since(began))
+	}
+}
+
+// What is being connected when the server's secrets have changed is not used:
+// it was made with the old ones, and an attempt that fails with them says
+// nothing.
+func TestRenewWhileItConnects(t *testing.T) {
+	for name, first := range map[string]error{"it comes up": nil, "it fails": crib.Errorf(crib.Unavailable, "no such secret")} {
+		t.Run(name, func(t *testing.T) {
+			peer := mcptest.NewHTTP(t, mcptest.HTTPOptions{})
+			begun, goOn := make(chan struct{}), make(chan struct{})
+			var attempts atomic.Int32
+			s := serverOf(t, Spec{URL: peer.URL, Era: wire.Modern, Connect: func(context.Context) (Credentials, error) {
+				if attempts.Add(1) > 1 {
+					return Credentials{Header: http.Header{"X-Key": {"new"}}}, nil
+				}
+				close(begun)
+				<-goOn
+				return Credentials{Header: http.Header{"X-Key": {"old"}}}, first
+			}}, Options{})
+			waited := make(chan error, 1)
+			go func() {
+				_, err := s.Leg(patiently(t), Want{Era: wire.Modern})
+				waited <- err
+			}()
+			<-begun
+			s.Renew()
+			close(goOn)
+			if err := <-waited; crib.CodeOf(err) != crib.CodeOf(first) {
+				t.Errorf("who waited meanwhile: %v", err)
+			}
+			if err := echo(t, mustLeg(t, s, Want{Era: wire.Modern})); err != nil {
+				t.Error(err)
+			}
+			if key := peer.Last("tools/call").Header.Get("X-Key"); key != "new" {
+				t.Errorf("called with the %s secret", key)
+			}
+		})
 	}
 }
 
