@@ -84,6 +84,7 @@ var serverLimits = []Limit{
 	size("a message, an event or a body", upstream.MaxMessage),
 	lasts("time for an answer or a sign of life, where its page does not say", upstream.DefaultTimeout),
 	lasts("time of one request, whatever progress it makes", upstream.MaxCallTime),
+	lasts("time for the answer to a question of a server, while its request waits", upstream.QuestionTime),
 	lasts("time to connect over the network", upstream.DialTimeout),
 	lasts("time to start", upstream.StartTimeout),
 	lasts("time for an answer to server/discover, from the first sign of life", upstream.ProbeTimeout),

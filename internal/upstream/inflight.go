@@ -18,7 +18,7 @@ type inflight struct {
 	next  atomic.Int64
 	mu    sync.Mutex // guards all below
 	calls map[int64]*call
-	asked map[string]*call // by the raw id of a question of the server's: the request that made it ask
+	asked map[string]*call // by the raw id of a question that is not answered yet: the request that made the server ask
 	busy  int              // calls that have an end of their own
 	quiet chan struct{}    // closed when busy is 0, while somebody waits for that
 	err   error            // why the leg ended; set once
@@ -34,6 +34,7 @@ type call struct {
 	cancel context.CancelCauseFunc
 	began  time.Time
 	seen   atomic.Int64 // unix nanoseconds of the last sign of life
+	asking atomic.Int32 // questions of the server that are not answered yet
 	watched
 }
 
@@ -56,9 +57,13 @@ type result struct {
 func (c *call) touch() { c.seen.Store(time.Now().UnixNano()) }
 
 // overdue reports whether the request has been silent for idle, or goes on for
-// longer than any may; left is how long it may still be silent.
+// longer than any may; left is how long it may still be silent. While its server
+// waits for an answer, it is somebody else who is silent.
 func (c *call) overdue(idle time.Duration) (left time.Duration, yes bool) {
 	left = idle - time.Since(time.Unix(0, c.seen.Load()))
+	if c.asking.Load() > 0 { // look again as if there were an answer by then
+		left = min(idle, left+max(0, QuestionTime-idle))
+	}
 	return left, left <= 0 || time.Since(c.began) >= MaxCallTime
 }
 
@@ -284,7 +289,7 @@ func (f *inflight) route(m wire.Message, proven *call, answer func([]byte)) bool
 	case strings.HasSuffix(m.Method, "/list_changed") || m.Method == "notifications/resources/updated":
 		return false // about the server, whatever stream it came on
 	case m.Method == "notifications/cancelled":
-		if asker := f.asker(m.Params.RequestID.In(m.Body)); asker != nil {
+		if asker := f.settle(m.Params.RequestID.In(m.Body)); asker != nil {
 			c = asker
 		}
 	case c != nil:
@@ -296,28 +301,44 @@ func (f *inflight) route(m wire.Message, proven *call, answer func([]byte)) bool
 	}
 	c.touch()
 	if m.Kind == wire.RequestKind {
-		f.note(m, c)
-		c.l.Request(m, answer)
+		id := f.note(m, c)
+		c.l.Request(m, func(body []byte) {
+			f.settle([]byte(id))
+			answer(body)
+		})
 		return true
 	}
 	c.l.Notification(m)
 	return true
 }
 
-// note keeps which request made the server ask.
-func (f *inflight) note(m wire.Message, c *call) {
+// note keeps which request made the server ask, and returns the raw id of the
+// question.
+func (f *inflight) note(m wire.Message, c *call) string {
+	id := string(m.ID.In(m.Body))
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.asked == nil {
 		f.asked = make(map[string]*call)
 	}
-	f.asked[string(m.ID.In(m.Body))] = c
+	if before := f.asked[id]; before != nil {
+		before.asking.Add(-1)
+	}
+	c.asking.Add(1)
+	f.asked[id] = c
+	return id
 }
 
-// asker returns the request because of which the server asked, nil if it did
-// not ask under this id.
-func (f *inflight) asker(id []byte) *call {
+// settle closes a question and returns the request because of which the server
+// asked, nil if none is open under this id.
+func (f *inflight) settle(id []byte) *call {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.asked[string(id)]
+	c := f.asked[string(id)]
+	if c != nil {
+		delete(f.asked, string(id))
+		c.asking.Add(-1)
+		c.touch()
+	}
+	return c
 }

@@ -17,12 +17,15 @@ import (
 type heard struct {
 	notifications []string
 	requests      []string
+	thinks        bool // answers nothing at once
 }
 
 func (h *heard) Notification(m wire.Message) { h.notifications = append(h.notifications, m.Method) }
 func (h *heard) Request(m wire.Message, answer func([]byte)) {
 	h.requests = append(h.requests, m.Method)
-	answer([]byte(m.Method))
+	if !h.thinks {
+		answer([]byte(m.Method))
+	}
 }
 
 func (h *heard) all() []string { return append(slices.Clone(h.notifications), h.requests...) }
@@ -131,6 +134,7 @@ func TestWithdrawnQuestionsGoToTheAsker(t *testing.T) {
 	var f inflight
 	drop := func([]byte) {}
 	asker, ear := opened(t, &f, &Outgoing{Owner: true})
+	ear.thinks = true
 	question := scanned(t, `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{}}`)
 	if !f.route(question, nil, drop) {
 		t.Fatal("nobody took the question")
@@ -362,6 +366,46 @@ func TestWatch(t *testing.T) {
 		})
 	}
 }
+
+// While a server waits for the answer of a person the request is not silent; it
+// is again from the answer on, and the person has a time too.
+func TestWaitingForAPersonIsNoSilence(t *testing.T) {
+	question := scanned(t, `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{}}`)
+	withdrawn := scanned(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q"}}`)
+	const idle, thinks = time.Minute, 5 * time.Minute
+	for name, tt := range map[string]struct {
+		then func(f *inflight, c *call, answer func([]byte))
+		want time.Duration
+	}{
+		"answered":   {func(_ *inflight, _ *call, answer func([]byte)) { answer([]byte("{}")) }, thinks + idle},
+		"withdrawn":  {func(f *inflight, c *call, _ func([]byte)) { f.route(withdrawn, c, func([]byte) {}) }, thinks + idle},
+		"no answer":  {func(*inflight, *call, func([]byte)) {}, QuestionTime},
+		"asked anew": {func(f *inflight, c *call, _ func([]byte)) { f.route(question, c, func([]byte) {}) }, thinks + QuestionTime},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var f inflight
+				c, _ := opened(t, &f, &Outgoing{Owner: true})
+				asked := &asker{}
+				c.l = asked
+				began := time.Now()
+				f.route(question, c, func([]byte) {})
+				time.AfterFunc(thinks, func() { tt.then(&f, c, asked.answer) })
+				if _, why := c.wait(t.Context(), idle); why != timedOut || time.Since(began) != tt.want {
+					t.Errorf("got %v after %s, want %s", why, time.Since(began), tt.want)
+				}
+			})
+		})
+	}
+}
+
+// asker keeps how the last question can be answered.
+type asker struct {
+	Nobody
+	answer func([]byte)
+}
+
+func (a *asker) Request(_ wire.Message, answer func([]byte)) { a.answer = answer }
 
 // Every number is given out once.
 func TestNumbersAreNotReused(t *testing.T) {

@@ -23,6 +23,7 @@ const (
 	MaxMessage        = 16 << 20         // bytes of one message, HTTP body or event
 	MaxCallTime       = time.Hour        // of one request, whatever progress it makes
 	DefaultTimeout    = 60 * time.Second // without an answer or progress
+	QuestionTime      = 10 * time.Minute // for the answer to a question of a server, in the place of DefaultTimeout
 	StartTimeout      = 120 * time.Second
 	ProbeTimeout      = 10 * time.Second // for an answer to server/discover, from the first sign of life
 	MaxStarting       = 4                // children that start at one time, until they show life
