@@ -89,6 +89,7 @@ func (l *httpLeg) fail(err error) {
 func (l *httpLeg) Do(ctx context.Context, out *Outgoing, lis Listener) (*Reply, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	out.direct = l.Hello().Era == wire.Modern
 	c, err := l.open.add(out, lis, cancel)
 	if err != nil {
 		return nil, lost(l.spec.Name, out, false, err.Error())
@@ -260,6 +261,7 @@ var (
 	takesBoth = []string{"application/json, text/event-stream"}
 
 	speaksModern = []string{wire.NewestModern}
+	callsTool    = []string{"tools/call"}
 )
 
 // headers are what a request carries; out is nil where it is no message.
@@ -274,7 +276,7 @@ func (l *httpLeg) headers(out *Outgoing) http.Header {
 	case l.Hello().Era == wire.Modern:
 		h[wire.HeaderProtocolVersion] = speaksModern
 		if out != nil && out.Method != "" {
-			h[wire.HeaderMethod] = []string{out.Method}
+			h[wire.HeaderMethod] = methodHeader(out.Method)
 			if out.HasName {
 				h[wire.HeaderName] = []string{wire.EncodeHeader(out.Name)}
 			}
@@ -288,6 +290,13 @@ func (l *httpLeg) headers(out *Outgoing) http.Header {
 	}
 	maps.Copy(h, l.way.creds)
 	return h
+}
+
+func methodHeader(method string) []string {
+	if method == callsTool[0] {
+		return callsTool
+	}
+	return []string{method}
 }
 
 // answer reads a response to the request c.

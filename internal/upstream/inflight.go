@@ -29,7 +29,7 @@ type call struct {
 	id    int64
 	out   *Outgoing
 	l     Listener
-	reply chan *result // one result, never blocks the sender
+	reply chan *result // one result, never blocks the sender; nil where the answer comes to who asks and no other way
 	// cancel ends the request with the leg; nil where reply alone does.
 	cancel context.CancelCauseFunc
 	began  time.Time
@@ -111,7 +111,10 @@ func (c *call) unwatch() {
 
 // add opens a request. It fails with the leg's end.
 func (f *inflight) add(out *Outgoing, l Listener, cancel context.CancelCauseFunc) (*call, error) {
-	c := &call{id: f.next.Add(1), out: out, l: l, reply: make(chan *result, 1), cancel: cancel, began: time.Now()}
+	c := &call{id: f.next.Add(1), out: out, l: l, cancel: cancel, began: time.Now()}
+	if !out.direct {
+		c.reply = make(chan *result, 1)
+	}
 	c.seen.Store(c.began.UnixNano())
 	f.mu.Lock()
 	defer f.mu.Unlock()

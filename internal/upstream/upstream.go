@@ -171,6 +171,8 @@ type Outgoing struct {
 	Forever bool
 	// Ticket counts the bytes of the answer; nil counts nothing.
 	Ticket *gate.Ticket
+
+	direct bool // the answer is that to the HTTP request that carries it
 }
 
 // body returns the message to send with id as its id and progress token.

@@ -324,10 +324,26 @@ func parseError(err error) error {
 // string without escapes that is compared and dropped.
 func unquote(raw []byte) string {
 	if bytes.IndexByte(raw, '\\') < 0 {
+		if text, ok := wellKnown[string(raw[1:len(raw)-1])]; ok {
+			return text
+		}
 		return string(raw[1 : len(raw)-1])
 	}
 	out, _ := jsontext.AppendUnquote(nil, raw)
 	return string(out)
+}
+
+// wellKnown are texts that stand in nearly every message, so that each of them
+// is in memory once.
+var wellKnown = known("tools/call", "tools/list", "prompts/get", "resources/read", "server/discover", "ping",
+	"notifications/progress", "notifications/message", "notifications/cancelled", NewestModern, NewestLegacy, "complete")
+
+func known(texts ...string) map[string]string {
+	out := make(map[string]string, len(texts))
+	for _, t := range texts {
+		out[t] = t
+	}
+	return out
 }
 
 // Text returns the text of the JSON string at s, and false if the value is
