@@ -20,6 +20,11 @@ const (
 	RoundTime = 10 * time.Minute // for the client to come back
 	MaxRounds = 16               // of one call
 	MaxState  = 4 << 20          // bytes of a state that a client sends
+
+	MaxQuestions  = 64                    // of a server that are open at one time because of one call
+	JoinQuestions = 20 * time.Millisecond // for further questions behind the first: they are put together
+	FirstPause    = time.Second           // before a call is tried again whose server asks for nothing but that; doubles
+	MaxPause      = 30 * time.Second
 )
 
 // State is what the crib must know again when a client retries a request with
@@ -35,6 +40,8 @@ type State struct {
 	Round     int       `json:"r"`
 	Expires   time.Time `json:"e"`
 	Upstream  []byte    `json:"u"` // the server's own state, the JSON text as it came; nil if it gave none
+	Dialogue  string    `json:"o"` // the request that a legacy server holds open meanwhile, "" if none does
+	Links     bool      `json:"l"` // a legacy server does it when the links that it gave were visited
 
 	nonce string // of the sealed form it was opened from
 }

@@ -10,8 +10,15 @@ import (
 func Crossing(client, server wire.Era) bool { return client != server }
 
 // LegacyRequest makes a modern client's request fit for a legacy server: it
-// takes out the members of _meta that only modern servers know.
+// takes out the members of _meta that only modern servers know, and the answers
+// to what only they ask.
 func LegacyRequest(m wire.Message) (wire.Message, error) {
+	if m.Params.RequestState.OK() || m.Params.InputResponses.OK() {
+		var err error
+		if m, err = WithInputs(m, nil, nil); err != nil {
+			return m, err
+		}
+	}
 	if !m.Params.Meta.OK() {
 		return m, nil
 	}
@@ -59,13 +66,10 @@ func cacheable(method string) bool {
 
 // ModernResult makes a legacy server's result one for a modern client.
 func ModernResult(method string, result, serverInfo []byte) []byte {
-	sets := make([]wire.Set, 0, 4)
-	has := func(key string) bool { return wire.Get(result, key) != nil }
-	if !has("resultType") {
-		sets = append(sets, wire.Set{Key: "resultType", Val: []byte(`"complete"`)})
-	}
+	// Whatever a legacy server says by a member of that name, it asks nothing.
+	sets := append(make([]wire.Set, 0, 4), wire.Set{Key: "resultType", Val: []byte(`"complete"`)})
 	if cacheable(method) {
-		if !has("ttlMs") {
+		if wire.Get(result, "ttlMs") == nil {
 			sets = append(sets, wire.Set{Key: "ttlMs", Val: []byte("0")})
 		}
 		sets = append(sets, wire.Set{Key: "cacheScope", Val: []byte(`"private"`)})

@@ -39,8 +39,10 @@ func (g *Gateway) call(ctx context.Context, req *Request, sink Sink) Answer {
 	if err := g.resume(req, t); err != nil {
 		return refuse(req, wire.CodeInvalidParams, crib.SafeText(err), 0)
 	}
-	reply, err := g.send(ctx, req, t, sink)
-	g.record(req, t, reply, err, time.Since(began))
+	reply, err := g.carry(ctx, req, t, sink)
+	if t.dialogue == nil { // it records its own end
+		g.record(req, t, reply, err, time.Since(began))
+	}
 	if err != nil {
 		return g.toolError(req, err)
 	}
@@ -54,6 +56,9 @@ type target struct {
 	params []wire.ParamHeader // of a tool
 	at     wire.Span          // where the public name stands in the request; absent where it needs no replacing
 	state  *bridge.State      // of the round before, when the client comes back with its answers
+
+	dialogue *dialogue // that goes on at the server, nil if none does
+	inputs   *inputs   // with which a legacy client's request is sent again
 }
 
 func (t *target) address() crib.Address { return crib.Address{Server: t.server.Name(), Tool: t.name} }
@@ -141,11 +146,18 @@ func (g *Gateway) resume(req *Request, t *target) error {
 // send sends the request to its server: once, and a second time only after an
 // answer that proves that nothing was executed.
 func (g *Gateway) send(ctx context.Context, req *Request, t *target, sink Sink) (*upstream.Reply, error) {
+	if t.state != nil && t.state.Dialogue != "" {
+		return g.comeBack(ctx, req, t, sink)
+	}
 	ticket, err := t.server.Up().Admit(ctx, len(req.Message.Body))
 	if err != nil {
 		return nil, err
 	}
-	defer ticket.End()
+	defer func() {
+		if t.dialogue == nil { // it has the ticket
+			ticket.End()
+		}
+	}()
 	want := g.want(req, t.server)
 	for second := false; ; second = true {
 		leg, err := t.server.Up().Leg(ctx, want)
@@ -153,15 +165,19 @@ func (g *Gateway) send(ctx context.Context, req *Request, t *target, sink Sink) 
 			return nil, err
 		}
 		g.tellLevel(ctx, req, t.server, leg)
-		ex := &exchange{g: g, req: req, server: t.server, sink: sink, era: leg.Hello().Era}
+		ex := &exchange{g: g, req: req, server: t.server, era: leg.Hello().Era, caller: req, sink: sink}
 		out, err := ex.outgoing(t)
 		if err != nil {
 			return nil, err
 		}
-		if err := g.spend(t, second); err != nil {
+		if err := g.spend(req, t, second); err != nil {
 			return nil, err
 		}
 		out.Ticket = ticket
+		if ex.conversing() {
+			t.dialogue = g.converse(ex, t, leg, out, ticket)
+			return g.next(ctx, t.dialogue)
+		}
 		reply, err := leg.Do(ctx, out, ex)
 		t.server.Up().Report(ticket, err)
 		ex.close()
@@ -204,11 +220,14 @@ func (t *target) cut(err error) error {
 }
 
 // spend uses up the state of a request that comes back with answers.
-func (g *Gateway) spend(t *target, second bool) error {
+func (g *Gateway) spend(req *Request, t *target, second bool) error {
 	if t.state == nil || second {
 		return nil
 	}
-	return g.sealer.Spend(*t.state, time.Now())
+	if err := g.sealer.Spend(*t.state, time.Now()); err != nil {
+		return err
+	}
+	return t.consented(req)
 }
 
 // notExecuted reports whether an error proves that nothing was executed.
@@ -268,6 +287,9 @@ func (g *Gateway) answer(req *Request, t *target, reply *upstream.Reply) Answer 
 	crossing := bridge.Crossing(req.Era, reply.Era)
 	if m.Error.OK() {
 		e := m.Error.In(m.Body)
+		if links := t.links(req, reply); links != nil {
+			return g.putLinks(req, t, links)
+		}
 		if crossing && req.Era == wire.Modern {
 			e = bridge.ModernError(e)
 		}
@@ -275,8 +297,8 @@ func (g *Gateway) answer(req *Request, t *target, reply *upstream.Reply) Answer 
 		return out
 	}
 	result := m.Result.In(m.Body)
-	if asksForInput(result) {
-		asked, err := g.inputRequired(req, t, result)
+	if reply.Era == wire.Modern && asksForInput(result) {
+		asked, err := g.inputRequired(req, t, result, false)
 		if err != nil {
 			return g.trouble(req, err)
 		}

@@ -162,15 +162,16 @@ func TestWant(t *testing.T) {
 	}{
 		{"all, in a session", page.ShareServer, true, "", ""},
 		{"all", page.ShareServer, false, "", ""},
-		{"a principal, in a session", page.SharePrincipal, true, principalShare + someone.String(), `{"roots":{}}`},
-		{"a principal", page.SharePrincipal, false, principalShare + someone.String(), ""},
+		{"a principal, in a session", page.SharePrincipal, true, principalShare + someone.String() + shareEnd + `{"roots":{}}`, `{"roots":{}}`},
+		{"a principal", page.SharePrincipal, false, principalShare + someone.String() + shareEnd + `{"roots":{}}`, `{"roots":{}}`},
 		{"a session", page.ShareSession, true, sessionShare, `{"roots":{}}`},
-		{"a session, without one", page.ShareSession, false, principalShare + someone.String(), ""},
+		{"a session, without one", page.ShareSession, false, principalShare + someone.String() + shareEnd + `{"roots":{}}`, `{"roots":{}}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := newGateway(t, servers.Definition{Name: "s", Dialogue: page.Dialogue{Share: tt.share, May: []string{page.MayRoots}}})
-			req := &Request{Principal: someone, Era: wire.Modern}
+			m := fromClient(t, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/clientInfo":{},"io.modelcontextprotocol/clientCapabilities":{"roots":{"x":1},"sampling":{}}}}}`)
+			req := &Request{Principal: someone, Era: wire.Modern, Message: m}
 			if tt.session {
 				req.Era, req.Session = wire.Legacy, sessionOf(t, &ear{}, `{"roots":{},"sampling":{}}`)
 				if tt.want == sessionShare {
@@ -253,7 +254,6 @@ func TestInputRequired(t *testing.T) {
 		{"a round too many", "tools/call", caps, elicit, wire.Modern, bridge.MaxRounds - 1, crib.Denied},
 		{"without questions", "tools/call", caps, `{"resultType":"input_required","requestState":"up"}`, wire.Modern, -1, ""},
 		{"of an extension", "tools/call", caps, `{"resultType":"input_required","inputRequests":{"k":{"method":"vendor/ask"}}}`, wire.Modern, -1, ""},
-		{"for a legacy client", "tools/call", caps, elicit, wire.Legacy, -1, crib.Unsupported},
 		{"where the protocol has none", "completion/complete", caps, elicit, wire.Modern, -1, crib.Unsupported},
 		{"that the client did not declare", "tools/call", `{"sampling":{}}`, elicit, wire.Modern, -1, crib.Denied},
 		{"that the page does not allow", "tools/call", `{"sampling":{}}`, strings.ReplaceAll(elicit, "elicitation/create", "sampling/createMessage"), wire.Modern, -1, crib.Denied},
@@ -269,7 +269,7 @@ func TestInputRequired(t *testing.T) {
 			if tt.round >= 0 {
 				at.state = &bridge.State{Round: tt.round}
 			}
-			got, err := g.inputRequired(req, at, []byte(tt.result))
+			got, err := g.inputRequired(req, at, []byte(tt.result), false)
 			if tt.code != "" {
 				if err == nil || crib.CodeOf(err) != tt.code {
 					t.Errorf("got %s, %v", got, err)

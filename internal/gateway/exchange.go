@@ -17,15 +17,31 @@ import (
 // exchange is one request on one leg: it makes the message for the server, and
 // it is the Listener for what the server says because of it.
 type exchange struct {
-	g      *Gateway
-	req    *Request
-	server *catalog.Server
-	sink   Sink
-	era    wire.Era // of the leg
+	g        *Gateway
+	req      *Request // that it began with
+	server   *catalog.Server
+	era      wire.Era  // of the leg
+	dialogue *dialogue // by which the client is asked; nil where it is asked on its stream
 
-	mu    sync.Mutex        // guards asked, done
-	asked map[string]string // the server's id of a request → ours, while the client has not answered
-	done  bool
+	mu     sync.Mutex        // guards all below
+	caller *Request          // whose client listens now
+	sink   Sink              // to it; nil while it does not
+	asked  map[string]string // the server's id of a request → ours, while the client has not answered
+	done   bool
+}
+
+// attach says which request of the client is open now.
+func (ex *exchange) attach(req *Request, sink Sink) {
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	ex.caller, ex.sink = req, sink
+}
+
+// listener is the request that is open now, and what leads to its client.
+func (ex *exchange) listener() (*Request, Sink) {
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	return ex.caller, ex.sink
 }
 
 // carried are the client's headers that go on to the server.
@@ -36,7 +52,7 @@ func (ex *exchange) outgoing(t *target) (*upstream.Outgoing, error) {
 	m, at := ex.req.Message, t.at
 	if bridge.Crossing(ex.req.Era, ex.era) {
 		var err error
-		if m, err = ex.translated(); err != nil {
+		if m, err = ex.translated(t); err != nil {
 			return nil, err
 		}
 		if at.OK() {
@@ -78,14 +94,24 @@ func owns(method string) bool {
 }
 
 // translated is the client's message in the era of the leg.
-func (ex *exchange) translated() (wire.Message, error) {
+func (ex *exchange) translated(t *target) (wire.Message, error) {
 	if ex.era == wire.Legacy {
+		if t.state != nil && !t.state.Links {
+			return wire.Message{}, ex.changed()
+		}
 		return bridge.LegacyRequest(ex.req.Message)
 	}
 	s := ex.req.Session
-	// A question of the server could not be brought to this client: nothing
-	// is declared, so that it does not ask.
-	return bridge.ModernRequest(ex.req.Message, s.info, []byte("{}"), s.logLevel())
+	m, err := bridge.ModernRequest(ex.req.Message, s.info, askable(ex.req, ex.server.Def()), s.logLevel())
+	if err != nil || t.inputs == nil {
+		return m, err
+	}
+	return bridge.WithInputs(m, t.inputs.responses, t.inputs.state)
+}
+
+// changed refuses a state that the server gave when it spoke another era.
+func (ex *exchange) changed() error {
+	return crib.Errorf(crib.Invalid, "server %s does not speak the version of the protocol any more in which it asked; send the request again without requestState", ex.server.Name())
 }
 
 // modern adds what a modern server expects beside the body, and takes out what
@@ -98,9 +124,11 @@ func (ex *exchange) modern(out *upstream.Outgoing, m wire.Message, t *target) er
 		}
 	}
 	switch {
+	case t.state != nil && t.state.Links:
+		return ex.changed()
 	case t.state != nil:
 		out.Edits = append(out.Edits, stateEdit(m, t.state))
-	case owns(m.Method) && (m.Params.RequestState.OK() || m.Params.InputResponses.OK()):
+	case t.inputs == nil && owns(m.Method) && (m.Params.RequestState.OK() || m.Params.InputResponses.OK()):
 		return crib.Errorf(crib.Invalid, "requestState and inputResponses belong to a question that the crib brought to this client, and it brought none")
 	}
 	if ex.req.Header != nil && !ex.req.aggregate() {
@@ -164,32 +192,40 @@ func stateEdit(m wire.Message, s *bridge.State) wire.Edit {
 // Notification brings what the server tells because of this request to the
 // client.
 func (ex *exchange) Notification(m wire.Message) {
+	req, sink := ex.listener()
+	if sink == nil && m.Method != "notifications/cancelled" {
+		return // the client is away, and what comes back asks for itself
+	}
 	switch m.Method {
 	case "notifications/progress":
-		token := ex.req.Message.Meta.ProgressToken
+		token := req.Message.Meta.ProgressToken
 		if !token.OK() || !m.Params.ProgressToken.OK() {
 			return
 		}
-		ex.sink.Send(wire.Apply(nil, m.Body, wire.Edit{At: m.Params.ProgressToken, With: token.In(ex.req.Message.Body)}))
+		sink.Send(wire.Apply(nil, m.Body, wire.Edit{At: m.Params.ProgressToken, With: token.In(req.Message.Body)}))
 	case "notifications/message":
-		if ex.wantsLog(m) {
-			ex.sink.Send(m.Body)
+		if wantsLog(req, m) {
+			sink.Send(m.Body)
+		}
+	case "notifications/elicitation/complete":
+		if req.Era == wire.Legacy { // a modern client got no id that it could mean
+			sink.Send(m.Body)
 		}
 	case "notifications/cancelled":
 		ex.withdrawn(m)
 	default:
-		ex.sink.Send(m.Body)
+		sink.Send(m.Body)
 	}
 }
 
 // wantsLog reports whether the client asked for a log message. A modern client
 // asks with the request; a legacy one with its session, and gets what the
 // server sends until it does.
-func (ex *exchange) wantsLog(m wire.Message) bool {
-	if ex.req.Era == wire.Legacy {
-		return ex.req.Session.wantsLog(m)
+func wantsLog(req *Request, m wire.Message) bool {
+	if req.Era == wire.Legacy {
+		return req.Session.wantsLog(m)
 	}
-	asked := ex.req.Message.Meta.LogLevel.In(ex.req.Message.Body)
+	asked := req.Message.Meta.LogLevel.In(req.Message.Body)
 	if asked == nil {
 		return false
 	}
@@ -197,28 +233,47 @@ func (ex *exchange) wantsLog(m wire.Message) bool {
 	return slices.Index(levels, level) >= slices.Index(levels, wire.Text(asked))
 }
 
-// requestFor names the capability that a request of a server needs.
-func requestFor(method string) string {
-	switch method {
-	case "elicitation/create":
-		return servers.MayElicitation
-	case "sampling/createMessage":
-		return servers.MaySampling
-	case "roots/list":
-		return servers.MayRoots
-	}
-	return ""
+// askable are the capabilities by which a server may ask the client of req
+// something.
+func askable(req *Request, def *servers.Definition) []byte {
+	return bridge.Capabilities(declared(req), def.Dialogue.May)
 }
 
-// Request brings a question of a legacy server to the legacy client whose
-// request made it ask. Anything else is declined, so that the server goes on.
-func (ex *exchange) Request(m wire.Message, answer func([]byte)) {
-	s := ex.req.Session
-	kind := requestFor(m.Method)
-	if s == nil || kind == "" || !ex.mayAsk(s, kind) || !wire.IsObject(m.Body) { // and nothing that can be read in two ways
-		answer(upstream.Decline(m))
-		return
+// declared are the raw capabilities of the client of req.
+func declared(req *Request) []byte {
+	if req.Session != nil {
+		return req.Session.capabilities
 	}
+	return req.Message.Meta.ClientCapabilities.In(req.Message.Body)
+}
+
+// conversing reports whether the server may hold the request open while its
+// client is asked by answers.
+func (ex *exchange) conversing() bool {
+	if ex.req.Era == wire.Legacy || ex.era == wire.Modern || !owns(ex.req.Message.Method) {
+		return false
+	}
+	def := ex.server.Def()
+	return def.Dialogue.Share != servers.ShareServer && len(askable(ex.req, def)) > len("{}")
+}
+
+// Request brings a question of a legacy server to the client whose request made
+// it ask. Anything else is declined, so that the server goes on.
+func (ex *exchange) Request(m wire.Message, answer func([]byte)) {
+	q := bridge.Question{Method: m.Method, Params: m.Params.All.In(m.Body)}
+	switch {
+	case !ex.mayAsk(q) || !wire.IsObject(m.Body): // and nothing that can be read in two ways
+		answer(upstream.Decline(m))
+	case ex.req.Session != nil:
+		ex.askSession(m, q.Kind(), answer)
+	case ex.dialogue == nil || !ex.dialogue.ask(q, m.ID.In(m.Body), answer):
+		answer(upstream.Decline(m))
+	}
+}
+
+// askSession asks a legacy client on the stream of its request.
+func (ex *exchange) askSession(m wire.Message, kind string, answer func([]byte)) {
+	s := ex.req.Session
 	id, ok := s.ask(func(resp wire.Message) {
 		ex.mu.Lock()
 		delete(ex.asked, string(m.ID.In(m.Body)))
@@ -237,14 +292,15 @@ func (ex *exchange) Request(m wire.Message, answer func([]byte)) {
 	if ex.req.aggregate() {
 		edits = append(edits, signed(ex.server.Name(), kind, m.Body, m.Params.All)...)
 	}
-	ex.sink.Send(wire.Apply(nil, m.Body, edits...))
+	_, sink := ex.listener()
+	sink.Send(wire.Apply(nil, m.Body, edits...))
 }
 
-// mayAsk reports whether the server was told that it may ask for something of
-// a kind. On a connection that everybody shares it was told of nothing.
-func (ex *exchange) mayAsk(s *Session, kind string) bool {
-	d := ex.server.Def().Dialogue
-	return d.Share != servers.ShareServer && slices.Contains(d.May, kind) && wire.Get(s.capabilities, kind) != nil
+// mayAsk reports whether the server was told that it may ask such a question.
+// On a connection that everybody shares it was told of nothing.
+func (ex *exchange) mayAsk(q bridge.Question) bool {
+	def := ex.server.Def()
+	return def.Dialogue.Share != servers.ShareServer && bridge.Allows(askable(ex.req, def), q)
 }
 
 func (ex *exchange) remember(m wire.Message, id string) bool {
@@ -262,15 +318,20 @@ func (ex *exchange) remember(m wire.Message, id string) bool {
 
 // withdrawn tells the client that the server no longer waits for an answer.
 func (ex *exchange) withdrawn(m wire.Message) {
+	if ex.dialogue != nil {
+		ex.dialogue.withdraw(m.Params.RequestID.In(m.Body))
+		return
+	}
 	ex.mu.Lock()
 	id, ok := ex.asked[string(m.Params.RequestID.In(m.Body))]
 	delete(ex.asked, string(m.Params.RequestID.In(m.Body)))
+	sink := ex.sink
 	ex.mu.Unlock()
 	if !ok {
 		return
 	}
 	ex.req.Session.forget(id)
-	ex.sink.Send(wire.Apply(nil, m.Body, wire.Edit{At: m.Params.RequestID, With: []byte(id)}))
+	sink.Send(wire.Apply(nil, m.Body, wire.Edit{At: m.Params.RequestID, With: []byte(id)}))
 }
 
 // close ends the exchange: nobody can answer its open questions any more.
@@ -285,20 +346,4 @@ func (ex *exchange) close() {
 	for _, id := range ids {
 		ex.req.Session.withdraw(id)
 	}
-}
-
-// signed puts the server's name before the text that a question shows to a
-// person, where the client cannot see which of the servers asks. params is the
-// params object of the question in body.
-func signed(server, kind string, body []byte, params wire.Span) []wire.Edit {
-	if kind != servers.MayElicitation {
-		return nil
-	}
-	for _, m := range wire.Members(params.In(body)) {
-		if m.Key == "message" && body[params.From+m.Val.From] == '"' {
-			at := params.From + m.Val.From + 1
-			return []wire.Edit{{At: wire.Span{From: at, To: at}, With: []byte("[" + server + "] ")}}
-		}
-	}
-	return nil
 }

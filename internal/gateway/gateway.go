@@ -44,20 +44,21 @@ type Options struct {
 
 // Gateway carries the requests of all clients.
 type Gateway struct {
-	cat      *catalog.Catalog
-	sealer   *bridge.Sealer
-	version  string
-	log      *slog.Logger
-	redact   func(string) string
-	sessions sessions
-	news     news
-	levels   logLevels
-	entrance turnstile
-	open     context.Context // ends when no more streams may be held open
-	drain    context.CancelFunc
-	life     context.Context // ends with the gateway
-	end      context.CancelFunc
-	work     sync.WaitGroup
+	cat       *catalog.Catalog
+	sealer    *bridge.Sealer
+	version   string
+	log       *slog.Logger
+	redact    func(string) string
+	sessions  sessions
+	news      news
+	levels    logLevels
+	dialogues dialogues
+	entrance  turnstile
+	open      context.Context // ends when no more streams may be held open
+	drain     context.CancelFunc
+	life      context.Context // ends with the gateway
+	end       context.CancelFunc
+	work      sync.WaitGroup
 }
 
 // New makes a Gateway.
@@ -83,6 +84,7 @@ func New(o Options) (*Gateway, error) {
 	g.sessions.init(o.SessionIdle, o.MaxSessions)
 	g.news.init()
 	g.levels.init()
+	g.dialogues.init()
 	g.entrance.init()
 	stop := g.cat.Subscribe(g.news.changed)
 	g.work.Go(func() {
@@ -223,6 +225,7 @@ func (g *Gateway) Notification(req *Request) {
 const (
 	sessionShare   = "session "
 	principalShare = "principal "
+	shareEnd       = "\x00" // behind the principal; what its clients can be asked follows
 )
 
 // sharesWith reports whether a principal, in a session or without one, is
@@ -234,7 +237,8 @@ func sharesWith(share string, p crib.Principal, s *Session) bool {
 	case s != nil && share == sessionShare+s.ID:
 		return true
 	}
-	return share == principalShare+p.String()
+	of, _, _ := strings.Cut(share, shareEnd)
+	return of == principalShare+p.String()
 }
 
 // want says which leg to srv serves req.
@@ -245,12 +249,22 @@ func (g *Gateway) want(req *Request, srv *catalog.Server) upstream.Want {
 	case d.Share == servers.ShareSession && req.Session != nil:
 		w.Share, w.Live = sessionShare+req.Session.ID, req.Session.live
 	case d.Share == servers.ShareSession || d.Share == servers.SharePrincipal:
-		w.Share = principalShare + req.Principal.String()
+		return principalWant(req, d.May)
 	default:
 		return w
 	}
+	w.Declare = upstream.Declaration{Info: req.Session.info, Capabilities: permitted(req.Session.capabilities, d.May)}
+	return w
+}
+
+// principalWant is the leg of a principal's clients that can be asked the same.
+func principalWant(req *Request, may []string) upstream.Want {
+	caps := bridge.Capabilities(declared(req), may)
+	w := upstream.Want{Era: req.Era, Share: principalShare + req.Principal.String() + shareEnd + string(caps)}
 	if req.Session != nil {
-		w.Declare = upstream.Declaration{Info: req.Session.info, Capabilities: permitted(req.Session.capabilities, d.May)}
+		w.Declare = upstream.Declaration{Info: req.Session.info, Capabilities: permitted(req.Session.capabilities, may)}
+	} else {
+		w.Declare = upstream.Declaration{Info: req.Message.Meta.ClientInfo.In(req.Message.Body), Capabilities: caps}
 	}
 	return w
 }
@@ -262,7 +276,7 @@ func permitted(capabilities []byte, may []string) []byte {
 		return capabilities
 	}
 	var sets []wire.Set
-	for _, c := range dialogues {
+	for _, c := range questionKinds {
 		if !slices.Contains(may, c) && wire.Get(capabilities, c) != nil {
 			sets = append(sets, wire.Set{Key: c})
 		}
@@ -273,8 +287,8 @@ func permitted(capabilities []byte, may []string) []byte {
 	return wire.SetMembers(nil, capabilities, sets...)
 }
 
-// dialogues are the capabilities of clients that a page may give to a server.
-var dialogues = []string{servers.MayElicitation, servers.MayRoots, servers.MaySampling}
+// questionKinds are the capabilities of clients that a page may give to a server.
+var questionKinds = []string{servers.MayElicitation, servers.MayRoots, servers.MaySampling}
 
 // refuse answers with a JSON-RPC error.
 func refuse(req *Request, code int, text string, status int) Answer {

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -24,8 +23,10 @@ func (g *Gateway) relay(ctx context.Context, req *Request, sink Sink) Answer {
 		return g.failure(req, err)
 	}
 	began := time.Now()
-	reply, err := g.send(ctx, req, t, sink)
-	g.record(req, t, reply, err, time.Since(began))
+	reply, err := g.carry(ctx, req, t, sink)
+	if t.dialogue == nil { // it records its own end
+		g.record(req, t, reply, err, time.Since(began))
+	}
 	if err != nil {
 		return g.failure(req, err)
 	}
@@ -149,72 +150,6 @@ func (g *Gateway) vendor(ctx context.Context, req *Request, sink Sink) Answer {
 		return g.failure(req, err)
 	}
 	return g.answer(req, t, reply)
-}
-
-// inputRequired makes a server's question one of the crib's: its state is
-// sealed into ours, and only what the page and the client allow is asked.
-func (g *Gateway) inputRequired(req *Request, t *target, result []byte) ([]byte, error) {
-	name := t.server.Name()
-	if !owns(req.Message.Method) {
-		return nil, crib.Errorf(crib.Unsupported, "server %s asks for input in answer to %s, which the protocol does not allow", name, req.Message.Method)
-	}
-	if req.Era != wire.Modern {
-		return nil, crib.Errorf(crib.Unsupported, "server %s needs to ask something before it can answer, which works only with clients that speak %s", name, wire.NewestModern)
-	}
-	s := t.stateOf(req)
-	if t.state != nil {
-		s.Round = t.state.Round + 1
-	}
-	if s.Round >= bridge.MaxRounds {
-		return nil, crib.Errorf(crib.Denied, "server %s asked %d times for one request; it is ended here", name, bridge.MaxRounds)
-	}
-	if !wire.IsObject(result) {
-		return nil, crib.Errorf(crib.Unavailable, "server %s asks something that can be read in two ways", name)
-	}
-	asked := wire.Get(result, "inputRequests")
-	caps := req.Message.Meta.ClientCapabilities.In(req.Message.Body)
-	var edits []wire.Edit
-	for _, q := range wire.Members(asked) {
-		question := q.Val.In(asked)
-		method, _ := wire.GetText(question, "method")
-		kind := requestFor(method)
-		if kind == "" {
-			continue // of an extension: the client knows what it declared
-		}
-		if !slices.Contains(t.server.Def().Dialogue.May, kind) || wire.Get(caps, kind) == nil {
-			return nil, crib.Errorf(crib.Denied, "server %s asks the client for %s, which its page or the client does not allow", name, kind)
-		}
-		if req.aggregate() {
-			edits = append(edits, signedAt(name, kind, question, q.Val.From)...)
-		}
-	}
-	s.Upstream = wire.Get(result, "requestState")
-	s.Expires = time.Now().Add(bridge.RoundTime)
-	sealed, err := g.sealer.Seal(s)
-	if err != nil {
-		return nil, err
-	}
-	sets := []wire.Set{{Key: "requestState", Val: wire.Quote(sealed)}}
-	if len(edits) > 0 {
-		sets = append(sets, wire.Set{Key: "inputRequests", Val: wire.Apply(nil, asked, edits...)})
-	}
-	return wire.SetMembers(nil, result, sets...), nil
-}
-
-// signedAt is signed for a question that lies at base.
-func signedAt(server, kind string, question []byte, base int) []wire.Edit {
-	for _, m := range wire.Members(question) {
-		if m.Key != "params" {
-			continue
-		}
-		edits := signed(server, kind, question, m.Val)
-		for i := range edits {
-			edits[i].At.From += base
-			edits[i].At.To += base
-		}
-		return edits
-	}
-	return nil
 }
 
 // spliceResult makes the URIs in a result lead through the crib: of resource

@@ -287,6 +287,8 @@ func TestSharesWith(t *testing.T) {
 		{"another session", sessionShare + "x", someone, s, false},
 		{"no session", sessionShare + s.ID, someone, nil, false},
 		{"a principal", principalShare + someone.String(), someone, nil, true},
+		{"a principal whose clients can be asked", principalShare + someone.String() + shareEnd + `{"roots":{}}`, someone, nil, true},
+		{"another principal whose clients can be asked", principalShare + someone.String() + shareEnd + `{"roots":{}}`, other, nil, false},
 		{"a principal in a session", principalShare + someone.String(), someone, s, true},
 		{"another principal", principalShare + someone.String(), other, nil, false},
 		{"another principal with a session of that name", principalShare + someone.String(), other, s, false},
