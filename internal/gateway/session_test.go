@@ -114,7 +114,7 @@ func newAsking(t *testing.T, aggregate bool, capabilities string, d page.Dialogu
 	if aggregate {
 		req.Server = ""
 	}
-	a.exchange = &exchange{g: g, req: req, server: serverOf(t, g, "s"), sink: a.sink, era: wire.Legacy}
+	a.exchange = &exchange{g: g, req: req, caller: req, server: serverOf(t, g, "s"), sink: a.sink, era: wire.Legacy}
 	return a
 }
 
