@@ -166,6 +166,9 @@ func (g *Gateway) send(ctx context.Context, req *Request, t *target, sink Sink) 
 		}
 		g.tellLevel(ctx, req, t.server, leg)
 		ex := &exchange{g: g, req: req, server: t.server, era: leg.Hello().Era, caller: req, sink: sink}
+		if ex.conversing() {
+			return g.begin(ctx, ex, t, leg, want, ticket)
+		}
 		out, err := ex.outgoing(t)
 		if err != nil {
 			return nil, err
@@ -174,10 +177,6 @@ func (g *Gateway) send(ctx context.Context, req *Request, t *target, sink Sink) 
 			return nil, err
 		}
 		out.Ticket = ticket
-		if ex.conversing() {
-			t.dialogue = g.converse(ex, t, leg, out, ticket)
-			return g.next(ctx, t.dialogue)
-		}
 		reply, err := leg.Do(ctx, out, ex)
 		t.server.Up().Report(ticket, err)
 		ex.close()

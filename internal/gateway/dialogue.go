@@ -63,19 +63,40 @@ func (ds *dialogues) take(id string) *dialogue {
 	return d
 }
 
+// begin opens a dialogue over a leg like leg, which fits want.
+func (g *Gateway) begin(ctx context.Context, ex *exchange, t *target, leg upstream.Leg, want upstream.Want, ticket *gate.Ticket) (*upstream.Reply, error) {
+	leg, leave, err := g.lane(ctx, t, leg, want)
+	if err != nil {
+		return nil, err
+	}
+	g.tellLevel(ctx, ex.req, t.server, leg)
+	out, err := ex.outgoing(t)
+	if err == nil {
+		err = g.spend(ex.req, t, false)
+	}
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	out.Ticket = ticket
+	t.dialogue = g.converse(ex, t, leg, out, leave)
+	return g.next(ctx, t.dialogue)
+}
+
 // converse sends the request of ex. It goes on until the server answers, it is
-// cancelled or the gateway ends; with it ends the ticket.
-func (g *Gateway) converse(ex *exchange, t *target, leg upstream.Leg, out *upstream.Outgoing, ticket *gate.Ticket) *dialogue {
+// cancelled or the gateway ends; then it leaves what it occupied.
+func (g *Gateway) converse(ex *exchange, t *target, leg upstream.Leg, out *upstream.Outgoing, leave func()) *dialogue {
 	ctx, cancel := context.WithCancelCause(g.life)
 	d := &dialogue{id: rand.Text(), ex: ex, cancel: cancel, over: make(chan struct{}), came: make(chan struct{}, 1)}
 	ex.dialogue = d
 	began := time.Now()
 	g.work.Go(func() {
 		defer close(d.over)
-		defer ticket.End()
+		defer leave()
+		defer out.Ticket.End()
 		defer cancel(nil)
 		d.reply, d.err = leg.Do(ctx, out, ex)
-		t.server.Up().Report(ticket, d.err)
+		t.server.Up().Report(out.Ticket, d.err)
 		g.record(ex.req, t, d.reply, d.err, time.Since(began))
 	})
 	return d

@@ -97,7 +97,7 @@ func owns(method string) bool {
 func (ex *exchange) translated(t *target) (wire.Message, error) {
 	if ex.era == wire.Legacy {
 		if t.state != nil && !t.state.Links {
-			return wire.Message{}, ex.changed()
+			return wire.Message{}, errChanged
 		}
 		return bridge.LegacyRequest(ex.req.Message)
 	}
@@ -109,10 +109,8 @@ func (ex *exchange) translated(t *target) (wire.Message, error) {
 	return bridge.WithInputs(m, t.inputs.responses, t.inputs.state)
 }
 
-// changed refuses a state that the server gave when it spoke another era.
-func (ex *exchange) changed() error {
-	return crib.Errorf(crib.Invalid, "server %s does not speak the version of the protocol any more in which it asked; send the request again without requestState", ex.server.Name())
-}
+// errChanged refuses what was begun when a server spoke another era.
+var errChanged = crib.Errorf(crib.Invalid, "the server does not speak the version of the protocol any more in which this was begun; send the request again, without requestState")
 
 // modern adds what a modern server expects beside the body, and takes out what
 // it may not make use of.
@@ -125,7 +123,7 @@ func (ex *exchange) modern(out *upstream.Outgoing, m wire.Message, t *target) er
 	}
 	switch {
 	case t.state != nil && t.state.Links:
-		return ex.changed()
+		return errChanged
 	case t.state != nil:
 		out.Edits = append(out.Edits, stateEdit(m, t.state))
 	case t.inputs == nil && owns(m.Method) && (m.Params.RequestState.OK() || m.Params.InputResponses.OK()):

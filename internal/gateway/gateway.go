@@ -53,6 +53,7 @@ type Gateway struct {
 	news      news
 	levels    logLevels
 	dialogues dialogues
+	lanes     lanes
 	entrance  turnstile
 	open      context.Context // ends when no more streams may be held open
 	drain     context.CancelFunc
@@ -85,6 +86,7 @@ func New(o Options) (*Gateway, error) {
 	g.news.init()
 	g.levels.init()
 	g.dialogues.init()
+	g.lanes.init()
 	g.entrance.init()
 	stop := g.cat.Subscribe(g.news.changed)
 	g.work.Go(func() {

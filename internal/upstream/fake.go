@@ -31,6 +31,7 @@ func (l *fakeLeg) Hello() *wire.Hello {
 func (l *fakeLeg) Open() int                            { return 0 }
 func (l *fakeLeg) Quiet() <-chan struct{}               { return new(inflight).whenQuiet() }
 func (l *fakeLeg) Retire()                              {}
+func (l *fakeLeg) OneStream() bool                      { return false }
 func (l *fakeLeg) Retired() bool                        { return false }
 func (l *fakeLeg) Done() <-chan struct{}                { return l.done }
 func (l *fakeLeg) Notify(context.Context, []byte) error { return nil }

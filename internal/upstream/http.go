@@ -51,6 +51,7 @@ func newHTTPLeg(spec *Spec, opts *Options, creds http.Header) (*httpLeg, error) 
 }
 
 // Done is closed when the leg has ended.
+func (l *httpLeg) OneStream() bool       { return false }
 func (l *httpLeg) Done() <-chan struct{} { return l.life.Done() }
 
 // Close ends everything that is open and then the session, where there is one:

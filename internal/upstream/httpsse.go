@@ -31,6 +31,7 @@ type sseLeg struct {
 }
 
 // Done is closed when the leg has ended.
+func (l *sseLeg) OneStream() bool       { return true }
 func (l *sseLeg) Done() <-chan struct{} { return l.life.Done() }
 
 // Close ends everything that is open, and the stream with it.

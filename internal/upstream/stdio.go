@@ -63,6 +63,7 @@ func startStdio(spec *Spec, opts *Options, creds Credentials) (*stdioLeg, error)
 }
 
 // Done is closed when the process has ended.
+func (l *stdioLeg) OneStream() bool       { return true }
 func (l *stdioLeg) Done() <-chan struct{} { return l.done }
 
 // Close ends the process and everything it started.

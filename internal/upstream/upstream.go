@@ -137,6 +137,10 @@ type Leg interface {
 	Open() int
 	// Quiet is closed when none is.
 	Quiet() <-chan struct{}
+	// OneStream reports whether what the server says because of several
+	// requests comes on one stream, so that only being the only one proves
+	// which of them it asks for.
+	OneStream() bool
 	// Retire says that the leg does not fit its server any more: whoever asks
 	// for a leg from now on gets a new one. What is open goes on.
 	Retire()

@@ -134,11 +134,12 @@ mcp:
   may: [elicitation, roots, sampling]
   share: session
   gate: { "*": allow }
-%s---
+  era: %s
+---
 `
 
-// TestServer runs the server suite through the crib, in each era, before a
-// server that speaks HTTP and before one that speaks stdio.
+// TestServer runs the server suite of each era through the crib, before servers
+// of each era that speak HTTP or stdio.
 func TestServer(t *testing.T) {
 	suite(t)
 	b := programs(t)
@@ -154,34 +155,33 @@ func TestServer(t *testing.T) {
 		}
 	}
 	write("toolcrib.yaml", "auth:\n  anonymous: true\n") // the suite has no token to show
-	cells := []struct{ name, set string }{{"http-legacy", legacy}, {"http-modern", modern}, {"stdio-legacy", legacy}, {"stdio-modern", modern}}
-	for _, c := range cells {
-		if strings.HasPrefix(c.name, "stdio") {
-			write("mcp/"+c.name+".md", fmt.Sprintf(serverPage, fmt.Sprintf("{ command: %q }", b.server), "  era: "+strings.TrimPrefix(c.name, "stdio-")+"\n"))
-			continue
-		}
+	eras := map[string]string{"legacy": legacy, "modern": modern}
+	for era, set := range eras {
+		write("mcp/stdio-"+era+".md", fmt.Sprintf(serverPage, fmt.Sprintf("{ command: %q }", b.server), era))
 		address := freeAddress(t)
-		start(t, b.server, "-http", address, fmt.Sprintf("-stateless=%v", c.set == modern))
+		start(t, b.server, "-http", address, fmt.Sprintf("-stateless=%v", set == modern))
 		answers(t, "http://"+address)
-		write("mcp/"+c.name+".md", fmt.Sprintf(serverPage, fmt.Sprintf("{ http: %q }", "http://"+address+"/"), ""))
+		write("mcp/http-"+era+".md", fmt.Sprintf(serverPage, fmt.Sprintf("{ http: %q }", "http://"+address+"/"), era))
 	}
 	address := freeAddress(t)
 	start(t, b.crib, "serve", "--workspace", workspace, "--data", t.TempDir(), "--listen", address)
 	answers(t, "http://"+address+"/readyz")
-	for _, c := range cells {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			results := t.TempDir()
-			out := runSuite(t, "server", "--url", "http://"+address+"/v1/mcp/"+c.name, "--requirements", c.set, "-o", results)
-			found := make(map[string][]check)
-			for name, list := range checks(t, results) {
-				found[strings.TrimPrefix(name, "server-")] = list
-			}
-			score(t, found, required(t, "Server", c.set), expected(t, "Server"))
-			if t.Failed() {
-				t.Log(out)
-			}
-		})
+	for era, set := range eras {
+		for _, name := range []string{"http-legacy", "http-modern", "stdio-legacy", "stdio-modern"} {
+			t.Run(fmt.Sprintf("%s client, %s server", era, name), func(t *testing.T) {
+				t.Parallel()
+				results := t.TempDir()
+				out := runSuite(t, "server", "--url", "http://"+address+"/v1/mcp/"+name, "--requirements", set, "-o", results)
+				found := make(map[string][]check)
+				for name, list := range checks(t, results) {
+					found[strings.TrimPrefix(name, "server-")] = list
+				}
+				score(t, found, required(t, "Server", set), expected(t, "Server"))
+				if t.Failed() {
+					t.Log(out)
+				}
+			})
+		}
 	}
 }
 

@@ -1,0 +1,84 @@
+package gateway
+
+import (
+	"context"
+	"strconv"
+	"sync"
+
+	"github.com/toolcrib/toolcrib/internal/upstream"
+	"github.com/toolcrib/toolcrib/internal/wire"
+)
+
+// MaxLanes is how many connections to one server the clients of a principal may
+// have beside each other because their calls may wait for answers. What is more
+// shares the first one.
+const MaxLanes = 16
+
+// lanes are the connections on which dialogues are held. Where one pipe carries
+// all requests, nothing proves because of which of them a server asks; so a
+// dialogue has one to itself, and a client that never comes back keeps nobody
+// else from being asked.
+type lanes struct {
+	mu   sync.Mutex // guards busy
+	busy map[string]*[MaxLanes]bool
+}
+
+func (l *lanes) init() { l.busy = make(map[string]*[MaxLanes]bool) }
+
+// enter takes the first lane that is free, ok is false if there is none.
+func (l *lanes) enter(key string) (n int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	busy := l.busy[key]
+	if busy == nil {
+		busy = new([MaxLanes]bool)
+		l.busy[key] = busy
+	}
+	for n := range busy {
+		if !busy[n] {
+			busy[n] = true
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+func (l *lanes) leave(key string, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	busy := l.busy[key]
+	busy[n] = false
+	if *busy == [MaxLanes]bool{} {
+		delete(l.busy, key)
+	}
+}
+
+// lane returns a leg for a dialogue: the one that fits want, or one like it that
+// is closed when it is left.
+func (g *Gateway) lane(ctx context.Context, t *target, leg upstream.Leg, want upstream.Want) (_ upstream.Leg, leave func(), err error) {
+	if !leg.OneStream() {
+		return leg, func() {}, nil
+	}
+	up, key := t.server.Up(), t.server.Name()+" "+want.Share
+	n, ok := g.lanes.enter(key)
+	switch {
+	case !ok:
+		return leg, func() {}, nil
+	case n == 0:
+		return leg, func() { g.lanes.leave(key, 0) }, nil
+	}
+	want.Share += shareEnd + strconv.Itoa(n)
+	leave = func() {
+		up.Drop(want.Share)
+		g.lanes.leave(key, n)
+	}
+	own, err := up.Leg(ctx, want)
+	if err == nil && own.Hello().Era != wire.Legacy {
+		err = errChanged
+	}
+	if err != nil {
+		leave()
+		return nil, nil, err
+	}
+	return own, leave, nil
+}
