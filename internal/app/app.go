@@ -217,7 +217,7 @@ func (a *App) build(st *state) error {
 		Dir:     st.config.Workspace,
 		Fake:    a.opts.Load.Getenv(config.VarProviders) == config.FakeProviders,
 		Log:     a.log,
-		Other:   func(server, share string, m wire.Message) { a.gw.Told(server, share, m) },
+		Other:   func(server string, share upstream.Share, m wire.Message) { a.gw.Told(server, share, m) },
 		Upstream: upstream.Options{
 			Log: a.log, Redact: a.redactor.RedactString, Environ: a.opts.Environ, Version: a.opts.Version,
 			Children: a.children,

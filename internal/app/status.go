@@ -136,12 +136,12 @@ func (a *App) serverStatus(def *servers.Definition) ServerStatus {
 	for _, e := range up.Eras {
 		out.Eras = append(out.Eras, string(e))
 	}
-	if l := srv.Last(wire.Modern, catalog.Tools); l != nil {
+	if l := srv.Last(catalog.Tools); l != nil {
 		out.Known = true
 		out.Tools = toolInfos(def, l)
 	}
 	for k, n := range map[catalog.Kind]*int{catalog.Prompts: &out.Prompts, catalog.Resources: &out.Resources, catalog.Templates: &out.Templates} {
-		if l := srv.Last(wire.Modern, k); l != nil {
+		if l := srv.Last(k); l != nil {
 			*n = len(l.Items)
 		}
 	}

@@ -23,10 +23,10 @@ type try struct{ failed bool } // the last time; guarded by Server.mu
 // ended takes note of how a fetch for want went: what was known before one
 // that failed is kept, and is stale. It is called with mu held.
 func (s *Server) ended(want upstream.Want, k Kind, err error) {
-	if kn := s.known[s.era(want.Era)]; err != nil && kn != nil {
+	if kn := s.known[s.at(want)]; err != nil && kn != nil {
 		kn.said[k] = false
 	}
-	key := fetchKey{want.Era, k}
+	key := keyOf(want, k)
 	t := s.tries[key]
 	switch {
 	case t != nil:
@@ -44,8 +44,8 @@ func (s *Server) askAgain(want upstream.Want, k Kind, t *try) {
 	for wait := firstAgain; ; wait = min(2*wait, maxAgain) {
 		waited := pause(s.life, nil, wait)
 		s.mu.Lock()
-		if !waited || !t.failed || s.isCurrent(want.Era, k) || !s.isWanted(want) {
-			delete(s.tries, fetchKey{want.Era, k})
+		if !waited || !t.failed || s.isCurrent(want, k) || !s.isWanted(want) {
+			delete(s.tries, keyOf(want, k))
 			s.mu.Unlock()
 			return
 		}

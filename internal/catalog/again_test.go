@@ -65,7 +65,7 @@ var legacy = upstream.Want{Era: wire.Legacy}
 
 // ids are what the last list of tools holds.
 func ids(s *Server) string {
-	l := s.Last(wire.Legacy, Tools)
+	l := s.Last(Tools)
 	if l == nil {
 		return "none"
 	}
@@ -153,7 +153,7 @@ func TestLaterPageFails(t *testing.T) {
 			if got := ids(s); got != "a b" {
 				t.Errorf("the list is %q", got)
 			}
-			if s.current(wire.Legacy, Tools) {
+			if s.current(legacy, Tools) {
 				t.Error("a list that could not be had again is taken for a fresh one")
 			}
 			if len(told) != 0 {
@@ -163,7 +163,7 @@ func TestLaterPageFails(t *testing.T) {
 			l.set(nil, map[string]string{"": `{"tools":[` + tool("c") + `]}`})
 			select {
 			case ch := <-told: // nobody asked
-				if ch != (Change{"s", Tools}) || ids(s) != "c" {
+				if ch != (Change{Server: "s", Kind: Tools}) || ids(s) != "c" {
 					t.Errorf("told of %v, with %q", ch, ids(s))
 				}
 			case <-time.After(mcptest.Patience):
@@ -262,7 +262,7 @@ func TestRedefinedMeanwhile(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	l := s.Last(wire.Legacy, Tools)
+	l := s.Last(Tools)
 	if l == nil || len(l.Items) == 0 {
 		t.Fatal("there is no list")
 	}
@@ -284,7 +284,7 @@ func TestSilentSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ttl := func() time.Duration { return s.Last(wire.Legacy, Tools).TTL }
+	ttl := func() time.Duration { return s.Last(Tools).TTL }
 	if ttl() >= 0 {
 		t.Fatalf("the list of a server that tells of changes ages by %s", ttl())
 	}

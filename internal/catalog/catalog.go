@@ -40,9 +40,9 @@ type Options struct {
 	Connect func(ctx context.Context, def *servers.Definition) (upstream.Credentials, error)
 	// Upstream are the options of every leg; Events is set by the catalog.
 	Upstream upstream.Options
-	// Other receives notifications of servers that are not about lists, with
-	// the name under which callers share the leg they came on.
-	Other func(server, share string, m wire.Message)
+	// Other receives notifications of servers that are not about lists, and who
+	// shares the leg they came on.
+	Other func(server string, share upstream.Share, m wire.Message)
 	Dir   string // where commands start; folders of definitions are relative to it
 	Fake  bool   // every server is one echo tool, and nothing is connected to
 	Log   *slog.Logger
@@ -75,6 +75,7 @@ type snapshot struct {
 type Change struct {
 	Server string
 	Kind   Kind
+	Share  upstream.Share // whose list it is
 }
 
 // New makes a Catalog without servers; see Apply.
@@ -139,7 +140,7 @@ func (c *Catalog) Apply(defs []servers.Definition) {
 	for _, name := range union(old, now) {
 		if old.byName[name] != now.byName[name] {
 			for _, k := range Kinds {
-				c.announce(Change{name, k})
+				c.announce(Change{Server: name, Kind: k})
 			}
 		}
 	}
@@ -206,10 +207,10 @@ func (c *Catalog) announce(ch Change) {
 
 // Warm starts connecting to every server whose lists are not known from this
 // run, and does not wait.
-func (c *Catalog) Warm(want upstream.Want) {
+func (c *Catalog) Warm(want func(*Server) upstream.Want) {
 	for _, s := range c.Servers() {
-		if !s.current(want.Era, Tools) {
-			s.refresh(want, Tools)
+		if w := want(s); !s.current(w, Tools) {
+			s.refresh(w, Tools)
 		}
 	}
 }
@@ -244,8 +245,8 @@ func (c *Catalog) Lists(ctx context.Context, want func(*Server) upstream.Want, k
 	have, missing := false, false
 	for i, s := range all {
 		w := want(s)
-		out[i].Server, out[i].List = s, s.list(w.Era, k)
-		if !s.current(w.Era, k) {
+		out[i].Server, out[i].List = s, s.list(w, k)
+		if !s.current(w, k) {
 			waits[i] = s.refresh(w, k)
 			missing = true
 		}
@@ -287,7 +288,7 @@ func (c *Catalog) await(ctx context.Context, waits []*fetch, out []Listed, limit
 		select {
 		case i := <-arrived:
 			open--
-			out[i].List, out[i].Err = out[i].Server.list(want(out[i].Server).Era, k), waits[i].err
+			out[i].List, out[i].Err = out[i].Server.list(want(out[i].Server), k), waits[i].err
 			if !have && out[i].List != nil && len(out[i].List.Items) > 0 {
 				have, spent = true, false
 				limit = time.After(c.opts.Budget)

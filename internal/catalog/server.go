@@ -28,18 +28,26 @@ type Server struct {
 	saving sync.Mutex // held from building a document until it is written
 
 	mu      sync.Mutex // guards all below
-	known   map[wire.Era]*known
+	known   map[place]*known
 	fetches map[fetchKey]*fetch
 	tries   map[fetchKey]*try
-	wanted  time.Time               // when somebody asked for something last
-	shares  map[upstream.Leg]string // under which name callers share a leg
+	wanted  time.Time                       // when somebody asked for something last
+	shares  map[upstream.Leg]upstream.Share // who shares a leg
 	life    context.Context
 	end     context.CancelFunc
 	work    sync.WaitGroup
 	watch   watch
 }
 
-// known is what a server said in one era.
+// place is where a server said something: in an era, to those who share a leg.
+// What it said last to any leg of an owner stands under the owner alone, for
+// those legs of theirs to which it said nothing yet.
+type place struct {
+	era   wire.Era
+	share upstream.Share
+}
+
+// known is what a server said in one place.
 type known struct {
 	hello *wire.Hello
 	lists [kinds]*List
@@ -53,8 +61,12 @@ type known struct {
 }
 
 type fetchKey struct {
-	era  wire.Era // of the client that asks
-	kind Kind
+	place // the era is that of the client that asks
+	kind  Kind
+}
+
+func keyOf(want upstream.Want, k Kind) fetchKey {
+	return fetchKey{place{want.Era, want.Share}, k}
 }
 
 // fetch is one list being asked for, for all who wait for it.
@@ -66,7 +78,7 @@ type fetch struct {
 }
 
 func (c *Catalog) newServer(def *servers.Definition) *Server {
-	s := &Server{c: c, known: make(map[wire.Era]*known), fetches: make(map[fetchKey]*fetch), tries: make(map[fetchKey]*try), shares: make(map[upstream.Leg]string)}
+	s := &Server{c: c, known: make(map[place]*known), fetches: make(map[fetchKey]*fetch), tries: make(map[fetchKey]*try), shares: make(map[upstream.Leg]upstream.Share)}
 	s.def.Store(def)
 	s.life, s.end = context.WithCancel(c.life)
 	s.watch.init()
@@ -119,21 +131,24 @@ func (s *Server) redefine(def *servers.Definition) {
 	if !slices.Equal(old.Gates, def.Gates) {
 		changed = append(changed, Tools) // who may call what is another thing now
 	}
+	anew := make(map[*List]*List) // places may have one list
 	for _, kn := range s.known {
 		for k, l := range kn.lists {
 			if l == nil {
 				continue
 			}
-			now := l.under(Kind(k), def)
-			kn.lists[k] = now
-			if !sameItems(l, now) {
+			if anew[l] == nil {
+				anew[l] = l.under(Kind(k), def)
+			}
+			kn.lists[k] = anew[l]
+			if !sameItems(l, anew[l]) {
 				changed = append(changed, Kind(k))
 			}
 		}
 	}
 	s.mu.Unlock()
 	for _, k := range changed {
-		s.c.announce(Change{def.Name, k})
+		s.c.announce(Change{Server: def.Name, Kind: k})
 	}
 }
 
@@ -165,61 +180,102 @@ func (s *Server) era(client wire.Era) wire.Era {
 			return e
 		}
 	}
-	if s.known[client] != nil {
-		return client
-	}
-	for _, e := range []wire.Era{wire.Modern, wire.Legacy} {
-		if s.known[e] != nil {
-			return e
+	for _, e := range []wire.Era{client, wire.Modern, wire.Legacy} {
+		for at := range s.known {
+			if at.era == e {
+				return e
+			}
 		}
 	}
 	return client
 }
 
+// at is where the server says something to those that want a leg. It is called
+// with mu held.
+func (s *Server) at(want upstream.Want) place { return place{s.era(want.Era), want.Share} }
+
+// ownerOf is the place of what was said last to any leg of the owner.
+func ownerOf(at place) place {
+	at.share.Name = ""
+	return at
+}
+
 // list is the last list of a kind, nil if there is none.
-func (s *Server) list(client wire.Era, k Kind) *List {
+func (s *Server) list(want upstream.Want, k Kind) *List {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if kn := s.known[s.era(client)]; kn != nil {
-		return kn.lists[k]
+	return s.lastList(s.at(want), k)
+}
+
+// lastList is list with mu held.
+func (s *Server) lastList(at place, k Kind) *List {
+	for _, p := range [...]place{at, ownerOf(at)} {
+		if kn := s.known[p]; kn != nil && kn.lists[k] != nil {
+			return kn.lists[k]
+		}
 	}
 	return nil
 }
 
-// Last is the last list of a kind that the server gave to clients of an era,
-// nil if none is known.
-func (s *Server) Last(client wire.Era, k Kind) *List { return s.list(client, k) }
-
-// current reports whether the last list of a kind need not be asked for again.
-func (s *Server) current(client wire.Era, k Kind) bool {
+// Last is the last list of a kind that the server gave to anybody, nil if none
+// is known. It is for operators: it may be one that a client got for itself.
+func (s *Server) Last(k Kind) *List {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.isCurrent(client, k)
+	var last *List
+	for _, kn := range s.known {
+		if l := kn.lists[k]; l != nil && (last == nil || l.Era == last.Era && l.Fetched.After(last.Fetched) || l.Era != last.Era && l.Era == wire.Modern) {
+			last = l
+		}
+	}
+	return last
+}
+
+// current reports whether the last list of a kind need not be asked for again.
+func (s *Server) current(want upstream.Want, k Kind) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.isCurrent(want, k)
 }
 
 // isCurrent is current with mu held.
-func (s *Server) isCurrent(client wire.Era, k Kind) bool {
-	kn := s.known[s.era(client)]
+func (s *Server) isCurrent(want upstream.Want, k Kind) bool {
+	kn := s.known[s.at(want)]
 	return kn != nil && kn.said[k] && kn.lists[k].Fresh(time.Now())
 }
 
-// Hello is what the server said of itself the last time, nil if nothing is
-// known.
-func (s *Server) Hello(client wire.Era) *wire.Hello {
+// Hello is what the server said of itself the last time to those that want a
+// leg, nil if nothing is known.
+func (s *Server) Hello(want upstream.Want) *wire.Hello {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if kn := s.known[s.era(client)]; kn != nil {
-		return kn.hello
+	at := s.at(want)
+	for _, p := range [...]place{at, ownerOf(at)} {
+		if kn := s.known[p]; kn != nil {
+			return kn.hello
+		}
 	}
 	return nil
+}
+
+// Drop ends what is of a share alone, such as a session that has ended.
+func (s *Server) Drop(share upstream.Share) {
+	s.up.Drop(share)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for at := range s.known {
+		if at.share == share {
+			delete(s.known, at)
+		}
+	}
 }
 
 // List returns a list of the server: the last one if that is fresh; else it
 // asks, and falls back on the last one when the server cannot be asked within
 // the budget. Without a last one it waits as long as ctx allows.
 func (s *Server) List(ctx context.Context, want upstream.Want, k Kind) (Listed, error) {
-	out := Listed{Server: s, List: s.list(want.Era, k)}
-	if s.current(want.Era, k) {
+	out := Listed{Server: s, List: s.list(want, k)}
+	if s.current(want, k) {
 		return out, nil
 	}
 	f := s.refresh(want, k)
@@ -238,7 +294,7 @@ func (s *Server) List(ctx context.Context, want upstream.Want, k Kind) (Listed, 
 	case <-ctx.Done():
 		return out, crib.Errorf(crib.Unavailable, "server %s is still starting", s.Name())
 	}
-	if l := s.list(want.Era, k); l != nil {
+	if l := s.list(want, k); l != nil {
 		out.List, out.Stale = l, f.err != nil
 		return out, nil
 	}
@@ -255,14 +311,14 @@ func (s *Server) Find(ctx context.Context, want upstream.Want, k Kind, id string
 }
 
 func (s *Server) find(ctx context.Context, want upstream.Want, k Kind, in func(*List) *Item) (*Item, error) {
-	l := s.list(want.Era, k)
+	l := s.list(want, k)
 	if it := in(l); it != nil {
 		return it, nil
 	}
 	// Also of a server that cannot be asked: what was never there and what is
 	// denied look alike.
 	notFound := crib.Errorf(crib.NotFound, "server %s has nothing of that name", s.Name())
-	if l != nil && time.Since(l.Fetched) <= relistAge && s.current(want.Era, k) {
+	if l != nil && time.Since(l.Fetched) <= relistAge && s.current(want, k) {
 		return nil, notFound
 	}
 	f := s.refresh(want, k)
@@ -271,7 +327,7 @@ func (s *Server) find(ctx context.Context, want upstream.Want, k Kind, in func(*
 	case <-ctx.Done():
 		return nil, crib.Errorf(crib.Unavailable, "server %s is still starting", s.Name())
 	}
-	if it := in(s.list(want.Era, k)); it != nil {
+	if it := in(s.list(want, k)); it != nil {
 		return it, nil
 	}
 	if f.err != nil && l == nil {
@@ -303,7 +359,7 @@ func (s *Server) refresh(want upstream.Want, k Kind) *fetch {
 
 // ask asks the server for a list. It is called with mu held.
 func (s *Server) ask(want upstream.Want, k Kind) *fetch {
-	key := fetchKey{want.Era, k}
+	key := keyOf(want, k)
 	if f := s.fetches[key]; f != nil {
 		return f
 	}
@@ -327,7 +383,7 @@ func (s *Server) start(key fetchKey, f *fetch, want upstream.Want, leg func() (u
 			s.mu.Lock()
 			f.leg = l
 			s.mu.Unlock()
-			err = s.fetchList(l, key.kind)
+			err = s.fetchList(l, key.share, key.kind)
 		}
 		s.mu.Lock()
 		f.err = err
@@ -352,27 +408,27 @@ const (
 
 // refetch asks for a list over a leg that told of a change, or that is new.
 func (s *Server) refetch(leg upstream.Leg, k Kind, isNew bool) {
-	key := fetchKey{leg.Hello().Era, k}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.life.Err() != nil {
 		return
 	}
+	want := upstream.Want{Era: leg.Hello().Era, Share: s.shares[leg]}
+	key := keyOf(want, k)
 	if f := s.fetches[key]; f != nil {
 		if !isNew || f.leg != nil && f.leg != leg {
 			f.again = leg
 		}
 		return // else it is being asked on this very leg, or will be
 	}
-	if kn := s.known[key.era]; kn != nil {
+	if kn := s.known[key.place]; kn != nil {
 		if wait := time.Until(kn.asked[k].Add(kn.calm[k])); wait > 0 {
 			s.later(kn, leg, k, wait)
 			return
 		}
 		kn.said[k] = false
 	}
-	want := upstream.Want{Era: key.era, Share: s.shares[leg]}
-	if want.Share != "" {
+	if want.Share != (upstream.Share{}) {
 		want.Live = func() bool { return !upstream.Ended(leg) } // another one is for its callers to open
 	}
 	s.start(key, &fetch{done: make(chan struct{})}, want, func() (upstream.Leg, error) { return leg, nil })
@@ -396,8 +452,8 @@ func (s *Server) later(kn *known, leg upstream.Leg, k Kind, wait time.Duration) 
 	})
 }
 
-// fetchList asks for all pages of a list over leg and keeps them.
-func (s *Server) fetchList(leg upstream.Leg, k Kind) error {
+// fetchList asks for all pages of a list over a leg of share and keeps them.
+func (s *Server) fetchList(leg upstream.Leg, share upstream.Share, k Kind) error {
 	hello, def := leg.Hello(), s.Def()
 	l := &List{TTL: -1, Fetched: time.Now()}
 	pages := [][]byte{}
@@ -414,7 +470,7 @@ func (s *Server) fetchList(leg upstream.Leg, k Kind) error {
 		l.byID = map[string]*Item{}
 	}
 	l.Era = hello.Era
-	s.keep(leg, hello, def, k, l)
+	s.keep(leg, share, hello, def, k, l)
 	return nil
 }
 
@@ -473,19 +529,21 @@ func timeToLive(hello *wire.Hello, k Kind, pages [][]byte) time.Duration {
 	return ttl
 }
 
-// keep stores a list that was fetched in the session hello of a leg and read
-// under def, and tells of it if it is another one.
-func (s *Server) keep(leg upstream.Leg, hello *wire.Hello, def *servers.Definition, k Kind, l *List) {
+// keep stores a list that was fetched in the session hello of a leg of share and
+// read under def, and tells of it if it is another one.
+func (s *Server) keep(leg upstream.Leg, share upstream.Share, hello *wire.Hello, def *servers.Definition, k Kind, l *List) {
+	at := place{hello.Era, share}
 	s.mu.Lock()
 	if now := s.Def(); now != def {
 		l = l.under(k, now) // redefine rebuilt what was kept before this
 	}
-	kn := s.known[hello.Era]
-	if kn == nil {
-		kn = &known{}
-		s.known[hello.Era] = kn
+	old := s.lastList(at, k)
+	same := sameItems(old, l) || old == nil && len(l.Items) == 0 && len(l.Problems) == 0
+	if upstream.Ended(leg) && share != (upstream.Share{}) {
+		s.mu.Unlock()
+		return // Drop may have been here
 	}
-	same := sameItems(kn.lists[k], l) || kn.lists[k] == nil && len(l.Items) == 0 && len(l.Problems) == 0
+	kn := s.knownAt(at, hello)
 	kn.hello, kn.said[k], kn.lists[k], kn.asked[k] = hello, true, l, time.Now()
 	if kn.silent[leg] == hello && l.TTL < 0 {
 		l.TTL = LegacyTTL
@@ -495,16 +553,34 @@ func (s *Server) keep(leg upstream.Leg, hello *wire.Hello, def *servers.Definiti
 	} else {
 		kn.calm[k] = 0
 	}
+	if owner := ownerOf(at); owner != at {
+		last := s.knownAt(owner, hello)
+		last.hello, last.lists[k] = hello, l
+	}
 	s.mu.Unlock()
 	for _, p := range l.Problems {
 		if !same {
 			s.c.opts.Log.Warn("left out", "server", s.Name(), "item", p.ID, "why", p.Why, "everywhere", p.Every)
 		}
 	}
-	if !same {
-		s.save()
-		s.c.announce(Change{s.Name(), k})
+	if same {
+		return
 	}
+	if share == (upstream.Share{}) {
+		s.save()
+	}
+	s.c.announce(Change{s.Name(), k, share})
+}
+
+// knownAt is what is known at a place, from now on at least hello. It is called
+// with mu held.
+func (s *Server) knownAt(at place, hello *wire.Hello) *known {
+	kn := s.known[at]
+	if kn == nil {
+		kn = &known{hello: hello}
+		s.known[at] = kn
+	}
+	return kn
 }
 
 func sameItems(a, b *List) bool {
@@ -521,14 +597,10 @@ func sameItems(a, b *List) bool {
 
 // Problems lists what is left out of the server's lists, and why.
 func (s *Server) Problems() []Problem {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	var out []Problem
-	if kn := s.known[s.era(wire.Modern)]; kn != nil {
-		for _, l := range kn.lists {
-			if l != nil {
-				out = append(out, l.Problems...)
-			}
+	for _, k := range Kinds {
+		if l := s.Last(k); l != nil {
+			out = append(out, l.Problems...)
 		}
 	}
 	return out

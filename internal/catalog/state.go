@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/toolcrib/toolcrib/internal/upstream"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
@@ -46,7 +47,7 @@ func (s *Server) load() []wire.Era {
 				kn.lists[k].Era, kn.lists[k].Fetched = era, saved.Fetched
 			}
 		}
-		s.known[era] = kn
+		s.known[place{era: era}] = kn
 	}
 	return doc.Speaks
 }
@@ -59,14 +60,17 @@ func (s *Server) save() {
 	}
 	doc := document{Fingerprint: s.Def().Fingerprint(), Speaks: s.up.State().Eras, Eras: make(map[wire.Era]*savedEra)}
 	s.mu.Lock()
-	for era, kn := range s.known {
+	for at, kn := range s.known {
+		if at.share != (upstream.Share{}) {
+			continue // of somebody
+		}
 		saved := &savedEra{Version: kn.hello.Version, Hello: kn.hello.Result, Lists: make(map[Kind][][]byte), Fetched: time.Now()}
 		for k, l := range kn.lists {
 			if l != nil {
 				saved.Lists[Kind(k)] = l.pages
 			}
 		}
-		doc.Eras[era] = saved
+		doc.Eras[at.era] = saved
 	}
 	s.mu.Unlock()
 	raw, err := json.Marshal(doc)

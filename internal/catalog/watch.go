@@ -26,8 +26,11 @@ type watch struct {
 	changed chan struct{} // closed and replaced when something is wanted more or less
 }
 
-// resource is a resource on the legs that callers share under one name.
-type resource struct{ share, uri string }
+// resource is a resource on the legs of a share.
+type resource struct {
+	share upstream.Share
+	uri   string
+}
 
 // wanted is a resource that somebody wants to be told of.
 type wanted struct {
@@ -75,8 +78,8 @@ func (w *watch) signal() {
 	w.changed = make(chan struct{})
 }
 
-// now returns what is wanted on the legs that are shared under a name, by URI.
-func (w *watch) now(share string) (map[string]*wanted, <-chan struct{}) {
+// now returns what is wanted on the legs of a share, by URI.
+func (w *watch) now(share upstream.Share) (map[string]*wanted, <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	out := make(map[string]*wanted)
@@ -90,8 +93,8 @@ func (w *watch) now(share string) (map[string]*wanted, <-chan struct{}) {
 
 // Tells reports whether the server says that it tells of changes of
 // resources, and true where it has not said anything yet.
-func (s *Server) Tells(client wire.Era) bool {
-	h := s.Hello(client)
+func (s *Server) Tells(want upstream.Want) bool {
+	h := s.Hello(want)
 	return h == nil || string(wire.GetPath(h.Capabilities(), "resources", "subscribe")) == "true"
 }
 
@@ -102,7 +105,7 @@ func (s *Server) SubscribeResource(ctx context.Context, want upstream.Want, uri 
 	if err != nil {
 		return nil, err
 	}
-	if !s.Tells(want.Era) {
+	if !s.Tells(want) {
 		return nil, crib.Errorf(crib.Unsupported, "server %s does not tell of changes of resources", s.Name())
 	}
 	r := resource{want.Share, uri}
@@ -128,7 +131,7 @@ func (s *Server) SubscribeResource(ctx context.Context, want upstream.Want, uri 
 
 // follow tells a legacy server what is wanted, one message after the other, so
 // that what it knows last is what is wanted.
-func (s *Server) follow(leg upstream.Leg, share string) {
+func (s *Server) follow(leg upstream.Leg, share upstream.Share) {
 	told := make(map[string]*wanted)
 	session := leg.Hello()
 	for {
@@ -192,27 +195,20 @@ func (s *Server) legacySubscribe(leg upstream.Leg, method, uri string) error {
 // events are what the legs of one server tell.
 type events struct{ s *Server }
 
-// Connected asks for the lists of a new leg: the server may be another one
-// than before.
-func (e events) Connected(_ string, leg upstream.Leg, share string) {
+// Connected asks for the lists of a new leg, and follows it.
+func (e events) Connected(_ string, leg upstream.Leg, share upstream.Share) {
 	s := e.s
 	s.mu.Lock()
-	if kn := s.known[leg.Hello().Era]; kn != nil {
-		kn.calm = [kinds]time.Duration{}
+	if s.life.Err() == nil {
+		s.shares[leg] = share
 	}
-	_, again := s.shares[leg]
 	s.mu.Unlock()
-	s.refetchAll(leg, !again)
+	s.reask(leg, true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.life.Err() != nil {
 		return
 	}
-	if again {
-		s.watch.poke() // a new session knows of no subscriptions
-		return
-	}
-	s.shares[leg] = share
 	s.work.Go(func() {
 		if leg.Hello().Era == wire.Modern {
 			s.listen(leg, share)
@@ -224,24 +220,40 @@ func (e events) Connected(_ string, leg upstream.Leg, share string) {
 	})
 }
 
+// Renewed asks for the lists of a new session, which knows of no subscriptions.
+func (e events) Renewed(_ string, leg upstream.Leg) {
+	e.s.reask(leg, false)
+	e.s.watch.poke()
+}
+
+// reask asks for all lists at once: the server may be another one than before.
+func (s *Server) reask(leg upstream.Leg, isNew bool) {
+	s.mu.Lock()
+	if kn := s.known[place{leg.Hello().Era, s.shares[leg]}]; kn != nil {
+		kn.calm = [kinds]time.Duration{}
+	}
+	s.mu.Unlock()
+	s.refetchAll(leg, isNew)
+}
+
 // gone takes back what a leg said when there is no other one that would tell
 // of a change.
 func (s *Server) gone(leg upstream.Leg) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	at := place{leg.Hello().Era, s.shares[leg]}
 	delete(s.shares, leg)
-	era := leg.Hello().Era
-	if kn := s.known[era]; kn != nil {
-		delete(kn.silent, leg)
+	kn := s.known[at]
+	if kn == nil {
+		return
 	}
-	for other := range s.shares {
-		if other.Hello().Era == era {
+	delete(kn.silent, leg)
+	for other, share := range s.shares {
+		if (place{other.Hello().Era, share}) == at {
 			return
 		}
 	}
-	if kn := s.known[era]; kn != nil {
-		kn.said = [kinds]bool{}
-	}
+	kn.said = [kinds]bool{}
 }
 
 // Silent makes lists age that were good until the server told of a change.
@@ -253,11 +265,7 @@ func (e events) Silent(_ string, leg upstream.Leg) {
 		return // gone was here, or will be
 	}
 	hello := leg.Hello()
-	kn := s.known[hello.Era]
-	if kn == nil {
-		kn = &known{hello: hello}
-		s.known[hello.Era] = kn
-	}
+	kn := s.knownAt(place{hello.Era, s.shares[leg]}, hello)
 	if kn.silent == nil {
 		kn.silent = make(map[upstream.Leg]*wire.Hello)
 	}
@@ -304,7 +312,7 @@ func (e events) Notification(_ string, leg upstream.Leg, m wire.Message) {
 
 // listen keeps a subscription open on a modern leg, for what the server says
 // it tells and for the resources that somebody wants to know of.
-func (s *Server) listen(leg upstream.Leg, share string) {
+func (s *Server) listen(leg upstream.Leg, share upstream.Share) {
 	wait := firstRewatch
 	again := false // something may have changed while nobody listened
 	for s.life.Err() == nil {

@@ -81,7 +81,7 @@ func (g *Gateway) findTool(ctx context.Context, req *Request) (*target, error) {
 		}
 		return &target{server: srv, name: item.ID, params: item.Params}, nil
 	}
-	srv, item, err := g.cat.FindPublic(ctx, func(s *catalog.Server) upstream.Want { return g.want(req, s) }, catalog.Tools, public)
+	srv, item, err := g.cat.FindPublic(ctx, g.wantOf(req), catalog.Tools, public)
 	if err != nil {
 		return nil, notFoundAs(unknownTool(public), err)
 	}
@@ -310,7 +310,7 @@ func (g *Gateway) answer(req *Request, t *target, reply *upstream.Reply) Answer 
 	}
 	switch {
 	case crossing && req.Era == wire.Modern:
-		result = bridge.ModernResult(req.Message.Method, wire.Apply(nil, result, edits...), helloInfo(t.server, reply.Era))
+		result = bridge.ModernResult(req.Message.Method, wire.Apply(nil, result, edits...), g.helloInfo(req, t.server))
 	case crossing:
 		result = bridge.LegacyResult(req.Message.Method, wire.Apply(nil, result, edits...))
 	case req.Message.Method == "resources/read" && req.Era == wire.Modern:
@@ -349,8 +349,9 @@ func withID(id []byte, m wire.Message, edits ...wire.Edit) []byte {
 	return wire.Apply(make([]byte, 0, len(m.Body)+len(id)), m.Body, append(edits, wire.Edit{At: m.ID, With: id})...)
 }
 
-func helloInfo(srv *catalog.Server, era wire.Era) []byte {
-	if h := srv.Hello(era); h != nil {
+// helloInfo is the serverInfo of the server that answered req.
+func (g *Gateway) helloInfo(req *Request, srv *catalog.Server) []byte {
+	if h := srv.Hello(g.want(req, srv)); h != nil {
 		return h.Info()
 	}
 	return nil

@@ -153,19 +153,20 @@ func TestNotExecuted(t *testing.T) {
 // Who shares a connection is said by the page; a server that everybody shares
 // is told of no client.
 func TestWant(t *testing.T) {
+	ofPrincipal := upstream.Share{Owner: someone.String(), Name: `{"roots":{}}`}
 	tests := []struct {
 		name    string
 		share   page.Share
 		session bool
-		want    string // the share
+		want    upstream.Share
 		declare string
 	}{
-		{"all, in a session", page.ShareServer, true, "", ""},
-		{"all", page.ShareServer, false, "", ""},
-		{"a principal, in a session", page.SharePrincipal, true, principalShare + someone.String() + shareEnd + `{"roots":{}}`, `{"roots":{}}`},
-		{"a principal", page.SharePrincipal, false, principalShare + someone.String() + shareEnd + `{"roots":{}}`, `{"roots":{}}`},
-		{"a session", page.ShareSession, true, sessionShare, `{"roots":{}}`},
-		{"a session, without one", page.ShareSession, false, principalShare + someone.String() + shareEnd + `{"roots":{}}`, `{"roots":{}}`},
+		{"all, in a session", page.ShareServer, true, upstream.Share{}, ""},
+		{"all", page.ShareServer, false, upstream.Share{}, ""},
+		{"a principal, in a session", page.SharePrincipal, true, ofPrincipal, `{"roots":{}}`},
+		{"a principal", page.SharePrincipal, false, ofPrincipal, `{"roots":{}}`},
+		{"a session", page.ShareSession, true, upstream.Share{Name: sessionShare}, `{"roots":{}}`},
+		{"a session, without one", page.ShareSession, false, ofPrincipal, `{"roots":{}}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -174,15 +175,15 @@ func TestWant(t *testing.T) {
 			req := &Request{Principal: someone, Era: wire.Modern, Message: m}
 			if tt.session {
 				req.Era, req.Session = wire.Legacy, sessionOf(t, &ear{}, `{"roots":{},"sampling":{}}`)
-				if tt.want == sessionShare {
-					tt.want += req.Session.ID
+				if tt.want.Name == sessionShare {
+					tt.want = req.Session.share()
 				}
 			}
 			w := g.want(req, serverOf(t, g, "s"))
 			if w.Era != req.Era || w.Share != tt.want || string(w.Declare.Capabilities) != tt.declare || (w.Declare.Info != nil) != (tt.declare != "") {
 				t.Errorf("got %+v, which declares %s as %s", w, w.Declare.Capabilities, w.Declare.Info)
 			}
-			if (w.Live != nil) != strings.HasPrefix(tt.want, sessionShare) {
+			if (w.Live != nil) != strings.HasPrefix(tt.want.Name, sessionShare) {
 				t.Errorf("it lives with a session: %v", w.Live != nil)
 			}
 			if w.Live != nil {

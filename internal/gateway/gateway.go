@@ -223,24 +223,23 @@ func (g *Gateway) Notification(req *Request) {
 	}
 }
 
-// The names under which legs are shared by less than everybody begin so.
-const (
-	sessionShare   = "session "
-	principalShare = "principal "
-	shareEnd       = "\x00" // behind the principal; what its clients can be asked follows
-)
+// sessionShare begins the names of the legs of sessions. The others of a
+// principal are named by what its clients can be asked.
+const sessionShare = "session "
 
 // sharesWith reports whether a principal, in a session or without one, is
-// among those who share a leg under a name.
-func sharesWith(share string, p crib.Principal, s *Session) bool {
-	switch {
-	case share == "":
-		return true
-	case s != nil && share == sessionShare+s.ID:
-		return true
+// among those who share a leg.
+func sharesWith(share upstream.Share, p crib.Principal, s *Session) bool {
+	if share.Owner != p.String() {
+		return share == upstream.Share{}
 	}
-	of, _, _ := strings.Cut(share, shareEnd)
-	return of == principalShare+p.String()
+	id, ofSession := strings.CutPrefix(share.Name, sessionShare)
+	return !ofSession || s != nil && s.ID == id
+}
+
+// wantOf is want of req for any server.
+func (g *Gateway) wantOf(req *Request) func(*catalog.Server) upstream.Want {
+	return func(srv *catalog.Server) upstream.Want { return g.want(req, srv) }
 }
 
 // want says which leg to srv serves req.
@@ -249,7 +248,7 @@ func (g *Gateway) want(req *Request, srv *catalog.Server) upstream.Want {
 	d := srv.Def().Dialogue
 	switch {
 	case d.Share == servers.ShareSession && req.Session != nil:
-		w.Share, w.Live = sessionShare+req.Session.ID, req.Session.live
+		w.Share, w.Live = req.Session.share(), req.Session.live
 	case d.Share == servers.ShareSession || d.Share == servers.SharePrincipal:
 		return principalWant(req, d.May)
 	default:
@@ -262,7 +261,7 @@ func (g *Gateway) want(req *Request, srv *catalog.Server) upstream.Want {
 // principalWant is the leg of a principal's clients that can be asked the same.
 func principalWant(req *Request, may []string) upstream.Want {
 	caps := bridge.Capabilities(declared(req), may)
-	w := upstream.Want{Era: req.Era, Share: principalShare + req.Principal.String() + shareEnd + string(caps)}
+	w := upstream.Want{Era: req.Era, Share: upstream.Share{Owner: req.Principal.String(), Name: string(caps)}}
 	if req.Session != nil {
 		w.Declare = upstream.Declaration{Info: req.Session.info, Capabilities: permitted(req.Session.capabilities, may)}
 	} else {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/toolcrib/toolcrib/internal/bridge"
 	"github.com/toolcrib/toolcrib/internal/crib"
-	"github.com/toolcrib/toolcrib/internal/upstream"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
@@ -21,9 +20,9 @@ const ownInstructions = "Tools of several servers behind one address. The part o
 // discover answers server/discover (2026-07-28, Discovery).
 func (g *Gateway) discover(ctx context.Context, req *Request) Answer {
 	if req.aggregate() {
-		g.cat.Warm(upstream.Want{Era: req.Era})
+		g.cat.Warm(g.wantOf(req))
 		result := slices.Concat([]byte(`{"resultType":"complete","supportedVersions":`), bridge.SupportedVersions(),
-			[]byte(`,"capabilities":`+aggregateCapabilities+`,"instructions":`), wire.Quote(g.instructions(req.Era)),
+			[]byte(`,"capabilities":`+aggregateCapabilities+`,"instructions":`), wire.Quote(g.instructions(req)),
 			[]byte(`,"ttlMs":60000,"cacheScope":"private","_meta":{"`+wire.MetaServerInfo+`":`), g.info(), []byte("}}"))
 		return Answer{Body: wire.ResultBody(req.id(), result)}
 	}
@@ -66,10 +65,10 @@ func (g *Gateway) Initialize(ctx context.Context, req *Request, outlet Outlet) (
 
 func (g *Gateway) initializeResult(ctx context.Context, req *Request) ([]byte, error) {
 	if req.aggregate() {
-		g.cat.Warm(upstream.Want{Era: req.Era})
+		g.cat.Warm(g.wantOf(req))
 		return slices.Concat([]byte(`{"protocolVersion":`), wire.Quote(req.Session.Version),
 			[]byte(`,"capabilities":`+aggregateCapabilities+`,"serverInfo":`), g.info(),
-			[]byte(`,"instructions":`), wire.Quote(g.instructions(req.Era)), []byte("}")), nil
+			[]byte(`,"instructions":`), wire.Quote(g.instructions(req)), []byte("}")), nil
 	}
 	h, err := g.serverHello(ctx, req)
 	if err != nil {
@@ -85,7 +84,7 @@ func (g *Gateway) serverHello(ctx context.Context, req *Request) (*wire.Hello, e
 	if err != nil {
 		return nil, err
 	}
-	if h := srv.Hello(req.Era); h != nil {
+	if h := srv.Hello(g.want(req, srv)); h != nil {
 		return h, nil
 	}
 	leg, err := srv.Up().Leg(ctx, g.want(req, srv))
@@ -102,11 +101,11 @@ func (g *Gateway) info() []byte {
 
 // instructions are the crib's own and those that the servers gave the last
 // time, each under its server's name, MaxInstructions in all.
-func (g *Gateway) instructions(era wire.Era) string {
+func (g *Gateway) instructions(req *Request) string {
 	var b strings.Builder
 	b.WriteString(ownInstructions)
 	for _, srv := range g.cat.Servers() {
-		h := srv.Hello(era)
+		h := srv.Hello(g.want(req, srv))
 		if h == nil || h.Instructions() == "" {
 			continue
 		}

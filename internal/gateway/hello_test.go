@@ -79,7 +79,7 @@ func TestInstructions(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := withInstructions(t, tt.given).instructions(wire.Modern)
+			got := withInstructions(t, tt.given).instructions(&Request{Principal: someone, Era: wire.Modern})
 			if got != ownInstructions+tt.want {
 				t.Errorf("got %d bytes, which end in %q; want %d that end in %q",
 					len(got), tail(got), len(ownInstructions)+len(tt.want), tail(tt.want))

@@ -20,13 +20,19 @@ const MaxLanes = 16
 // else from being asked.
 type lanes struct {
 	mu   sync.Mutex // guards busy
-	busy map[string]*[MaxLanes]bool
+	busy map[lane]*[MaxLanes]bool
 }
 
-func (l *lanes) init() { l.busy = make(map[string]*[MaxLanes]bool) }
+// lane is where the lanes of those who share a leg lead.
+type lane struct {
+	server string
+	share  upstream.Share
+}
+
+func (l *lanes) init() { l.busy = make(map[lane]*[MaxLanes]bool) }
 
 // enter takes the first lane that is free, ok is false if there is none.
-func (l *lanes) enter(key string) (n int, ok bool) {
+func (l *lanes) enter(key lane) (n int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	busy := l.busy[key]
@@ -43,7 +49,7 @@ func (l *lanes) enter(key string) (n int, ok bool) {
 	return 0, false
 }
 
-func (l *lanes) leave(key string, n int) {
+func (l *lanes) leave(key lane, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	busy := l.busy[key]
@@ -59,7 +65,7 @@ func (g *Gateway) lane(ctx context.Context, t *target, leg upstream.Leg, want up
 	if !leg.OneStream() {
 		return leg, func() {}, nil
 	}
-	up, key := t.server.Up(), t.server.Name()+" "+want.Share
+	key := lane{t.server.Name(), want.Share}
 	n, ok := g.lanes.enter(key)
 	switch {
 	case !ok:
@@ -67,12 +73,12 @@ func (g *Gateway) lane(ctx context.Context, t *target, leg upstream.Leg, want up
 	case n == 0:
 		return leg, func() { g.lanes.leave(key, 0) }, nil
 	}
-	want.Share += shareEnd + strconv.Itoa(n)
+	want.Share.Name += " " + strconv.Itoa(n)
 	leave = func() {
-		up.Drop(want.Share)
+		t.server.Drop(want.Share)
 		g.lanes.leave(key, n)
 	}
-	own, err := up.Leg(ctx, want)
+	own, err := t.server.Up().Leg(ctx, want)
 	if err == nil && own.Hello().Era != wire.Legacy {
 		err = errChanged
 	}

@@ -98,7 +98,7 @@ func (g *Gateway) setLevel(ctx context.Context, req *Request) Answer {
 		if err != nil {
 			return g.failure(req, err)
 		}
-		if h := srv.Hello(req.Era); h != nil && wire.Get(h.Capabilities(), "logging") == nil {
+		if h := srv.Hello(g.want(req, srv)); h != nil && wire.Get(h.Capabilities(), "logging") == nil {
 			return methodNotFound(req)
 		}
 		tell = []*catalog.Server{srv}

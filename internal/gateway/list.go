@@ -9,7 +9,6 @@ import (
 	"github.com/toolcrib/toolcrib/internal/bridge"
 	"github.com/toolcrib/toolcrib/internal/catalog"
 	"github.com/toolcrib/toolcrib/internal/crib"
-	"github.com/toolcrib/toolcrib/internal/upstream"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
@@ -51,7 +50,7 @@ func (g *Gateway) listOne(req *Request, got catalog.Listed, k catalog.Kind) []by
 	}
 	head = wire.SetMembers(nil, head, sets...)
 	if req.Era == wire.Modern && l.Era == wire.Legacy {
-		head = bridge.ModernResult(k.Method(), head, helloInfo(got.Server, wire.Legacy))
+		head = bridge.ModernResult(k.Method(), head, g.helloInfo(req, got.Server))
 	}
 	frame := wire.ResultBody(req.id(), head)
 	at := bytes.LastIndex(frame, head) + emptyList(head, k)
@@ -86,7 +85,7 @@ func emptyList(head []byte, k catalog.Kind) int {
 func (g *Gateway) listAll(ctx context.Context, req *Request, k catalog.Kind) []byte {
 	var stale, missing []string
 	least := []byte(nil)
-	lists := g.cat.Lists(ctx, func(s *catalog.Server) upstream.Want { return g.want(req, s) }, k)
+	lists := g.cat.Lists(ctx, g.wantOf(req), k)
 	visible := make([][]*catalog.Item, len(lists))
 	size := 512 // bytes around the items
 	for i, got := range lists {
@@ -219,7 +218,7 @@ type Tool struct {
 func (g *Gateway) Tools(ctx context.Context, p crib.Principal) []Tool {
 	req := &Request{Principal: p, Era: wire.Modern}
 	var out []Tool
-	for _, got := range g.cat.Lists(ctx, func(s *catalog.Server) upstream.Want { return g.want(req, s) }, catalog.Tools) {
+	for _, got := range g.cat.Lists(ctx, g.wantOf(req), catalog.Tools) {
 		if got.List == nil {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolcrib/toolcrib/internal/catalog"
 	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/upstream"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
@@ -102,16 +103,26 @@ func (g *Gateway) tellChanges() {
 		}
 		changes := g.news.take()
 		for _, s := range g.sessions.all() {
-			for _, method := range methodsOf(changes, s.Server, nil) {
+			for _, method := range methodsOf(heardBy(changes, s.Principal, s), s.Server, nil) {
 				s.outlet.Push([]byte(`{"jsonrpc":"2.0","method":"` + method + `"}`))
 			}
 		}
 		for _, s := range g.news.all() {
-			for _, method := range methodsOf(changes, s.server, &s.kinds) {
+			for _, method := range methodsOf(heardBy(changes, s.principal, nil), s.server, &s.kinds) {
 				s.sink.Send(s.notification(method, nil))
 			}
 		}
 	}
+}
+
+// heardBy are the changes of lists that a principal gets, in a session or
+// without one.
+func heardBy(changes []catalog.Change, p crib.Principal, s *Session) []catalog.Change {
+	foreign := func(ch catalog.Change) bool { return !sharesWith(ch.Share, p, s) }
+	if !slices.ContainsFunc(changes, foreign) {
+		return changes
+	}
+	return slices.DeleteFunc(slices.Clone(changes), foreign)
 }
 
 // methodsOf are the notifications that tell an endpoint of changes, each once.
@@ -140,9 +151,9 @@ func (s *subscription) notification(method string, more []byte) []byte {
 // about its lists. share says who shares the connection it came on. A change
 // of a resource goes to those who asked for it; anything else only to the one
 // session whose own connection it is.
-func (g *Gateway) Told(server, share string, m wire.Message) {
+func (g *Gateway) Told(server string, share upstream.Share, m wire.Message) {
 	if m.Method != "notifications/resources/updated" {
-		if id, own := strings.CutPrefix(share, sessionShare); own {
+		if id, own := strings.CutPrefix(share.Name, sessionShare); own {
 			if s := g.sessions.get(id); s != nil && s.wantsLog(m) {
 				s.outlet.Push(m.Body)
 			}
@@ -251,7 +262,7 @@ func (g *Gateway) resourcesOf(ctx context.Context, req *Request, filter []byte) 
 	for _, at := range wire.Elements(list) {
 		uri := wire.Text(at.In(list))
 		t, err := g.findResource(ctx, req, uri)
-		if uri == "" || err != nil || len(out) >= MaxSubscribed || !t.server.Tells(req.Era) {
+		if uri == "" || err != nil || len(out) >= MaxSubscribed || !t.server.Tells(g.want(req, t.server)) {
 			continue
 		}
 		out = append(out, wantedResource{interest{t.server.Name(), t.name}, t.server, uri})

@@ -8,7 +8,6 @@ import (
 	"github.com/toolcrib/toolcrib/internal/bridge"
 	"github.com/toolcrib/toolcrib/internal/catalog"
 	"github.com/toolcrib/toolcrib/internal/crib"
-	"github.com/toolcrib/toolcrib/internal/upstream"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
@@ -65,7 +64,7 @@ func (g *Gateway) find(ctx context.Context, req *Request) (*target, error) {
 }
 
 func (g *Gateway) findPublic(ctx context.Context, req *Request, public string, prompt bool) (*target, error) {
-	want := func(s *catalog.Server) upstream.Want { return g.want(req, s) }
+	want := g.wantOf(req)
 	if prompt {
 		srv, item, err := g.cat.FindPublic(ctx, want, catalog.Prompts, public)
 		if crib.CodeOf(err) == crib.NotFound {

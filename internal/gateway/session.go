@@ -12,6 +12,7 @@ import (
 	"github.com/toolcrib/toolcrib/internal/catalog"
 	"github.com/toolcrib/toolcrib/internal/crib"
 	"github.com/toolcrib/toolcrib/internal/servers"
+	"github.com/toolcrib/toolcrib/internal/upstream"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
@@ -71,6 +72,11 @@ func newSession(req *Request, version string, outlet Outlet) *Session {
 
 // Outlet is where what belongs to no request goes.
 func (s *Session) Outlet() Outlet { return s.outlet }
+
+// share is who shares the legs of the session.
+func (s *Session) share() upstream.Share {
+	return upstream.Share{Owner: s.Principal.String(), Name: sessionShare + s.ID}
+}
 
 // live reports whether the session has not ended.
 func (s *Session) live() bool {
@@ -359,7 +365,7 @@ func (g *Gateway) endSession(s *Session) {
 		g.levels.recount(g.sessions.all())
 	}
 	for _, srv := range g.cat.Servers() {
-		srv.Up().Drop(sessionShare + s.ID)
+		srv.Drop(s.share())
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/toolcrib/toolcrib/internal/crib"
 	"github.com/toolcrib/toolcrib/internal/page"
 	"github.com/toolcrib/toolcrib/internal/servers"
+	"github.com/toolcrib/toolcrib/internal/upstream"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
@@ -277,21 +278,22 @@ func TestSharesWith(t *testing.T) {
 	s := sessionOf(t, &ear{}, `{}`)
 	other := crib.Principal{Kind: crib.Token, ID: "other"}
 	tests := []struct {
-		name, share string
-		p           crib.Principal
-		s           *Session
-		want        bool
+		name  string
+		share upstream.Share
+		p     crib.Principal
+		s     *Session
+		want  bool
 	}{
-		{"everybody", "", someone, nil, true},
-		{"a session", sessionShare + s.ID, someone, s, true},
-		{"another session", sessionShare + "x", someone, s, false},
-		{"no session", sessionShare + s.ID, someone, nil, false},
-		{"a principal", principalShare + someone.String(), someone, nil, true},
-		{"a principal whose clients can be asked", principalShare + someone.String() + shareEnd + `{"roots":{}}`, someone, nil, true},
-		{"another principal whose clients can be asked", principalShare + someone.String() + shareEnd + `{"roots":{}}`, other, nil, false},
-		{"a principal in a session", principalShare + someone.String(), someone, s, true},
-		{"another principal", principalShare + someone.String(), other, nil, false},
-		{"another principal with a session of that name", principalShare + someone.String(), other, s, false},
+		{"everybody", upstream.Share{}, someone, nil, true},
+		{"a session", s.share(), someone, s, true},
+		{"another session", upstream.Share{Owner: someone.String(), Name: sessionShare + "x"}, someone, s, false},
+		{"no session", s.share(), someone, nil, false},
+		{"a principal", upstream.Share{Owner: someone.String(), Name: "{}"}, someone, nil, true},
+		{"a principal whose clients can be asked", upstream.Share{Owner: someone.String(), Name: `{"roots":{}}`}, someone, nil, true},
+		{"another principal whose clients can be asked", upstream.Share{Owner: someone.String(), Name: `{"roots":{}}`}, other, nil, false},
+		{"a principal in a session", upstream.Share{Owner: someone.String(), Name: "{}"}, someone, s, true},
+		{"another principal", upstream.Share{Owner: someone.String(), Name: "{}"}, other, nil, false},
+		{"another principal with a session of that name", upstream.Share{Owner: someone.String(), Name: "{}"}, other, s, false},
 	}
 	for _, tt := range tests {
 		if got := sharesWith(tt.share, tt.p, tt.s); got != tt.want {
@@ -498,16 +500,18 @@ func TestTold(t *testing.T) {
 		log     = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`
 	)
 	tests := []struct {
-		name, server, share, body string
-		mine, others, modern      string
+		name, server         string
+		share                upstream.Share
+		body                 string
+		mine, others, modern string
 	}{
-		{"a change for all", "s", "", updated, known, known, listen},
-		{"a change on the connection of one session", "s", sessionShare + s.ID, updated, known, "", ""},
-		{"a change on the connection of a principal", "s", principalShare + someone.String(), updated, known, known, listen},
-		{"a change on that of another one", "s", principalShare + "token x", updated, "", "", ""},
-		{"a change of another server", "x", "", updated, "", "", ""},
-		{"a log message on a shared connection", "s", "", log, "", "", ""},
-		{"a log message on a session's own", "s", sessionShare + s.ID, log, log, "", ""},
+		{"a change for all", "s", upstream.Share{}, updated, known, known, listen},
+		{"a change on the connection of one session", "s", s.share(), updated, known, "", ""},
+		{"a change on the connection of a principal", "s", upstream.Share{Owner: someone.String(), Name: "{}"}, updated, known, known, listen},
+		{"a change on that of another one", "s", upstream.Share{Owner: "token x", Name: "{}"}, updated, "", "", ""},
+		{"a change of another server", "x", upstream.Share{}, updated, "", "", ""},
+		{"a log message on a shared connection", "s", upstream.Share{}, log, "", "", ""},
+		{"a log message on a session's own", "s", s.share(), log, log, "", ""},
 	}
 	for _, tt := range tests {
 		g.Told(tt.server, tt.share, fromServer(t, tt.body))

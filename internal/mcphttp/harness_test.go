@@ -85,7 +85,7 @@ func newCrib(t testing.TB, o cribOptions, defs ...servers.Definition) *cribT {
 			}
 			return creds, nil
 		},
-		Other: func(server, share string, m wire.Message) { c.gw.Told(server, share, m) },
+		Other: func(server string, share upstream.Share, m wire.Message) { c.gw.Told(server, share, m) },
 	})
 	if c.gw, err = gateway.New(gateway.Options{Catalog: c.cat, Sealer: sealer, Version: "test", Log: log, SessionIdle: o.idle}); err != nil {
 		t.Fatal(err)

@@ -377,7 +377,8 @@ type told struct{ asked }
 
 func (e *told) Notification(_ string, _ Leg, m wire.Message) { e.note(m) }
 func (e *told) Silent(string, Leg)                           { e.note(wire.Message{Method: "silent"}) }
-func (e *told) Connected(string, Leg, string)                {}
+func (e *told) Connected(string, Leg, Share)                 {}
+func (e *told) Renewed(string, Leg)                          {}
 
 // What a server says on the stream reaches the request that it is about, and
 // what is about none the events.

@@ -290,7 +290,7 @@ func (l *httpLeg) renew(ctx context.Context, lost *string) error {
 	}
 	l.opts.Log.Info("a server's session was renewed", "server", l.spec.Name, "took", time.Since(began))
 	if l.opts.Events != nil {
-		l.opts.Events.Connected(l.spec.Name, l, "")
+		l.opts.Events.Renewed(l.spec.Name, l)
 	}
 	return nil
 }

@@ -34,7 +34,13 @@ type Server struct {
 // slotKey tells who shares a leg. The era is "" while it is being found out.
 type slotKey struct {
 	era   wire.Era
-	share string
+	share Share
+}
+
+// Share names who shares a leg. The zero Share is everybody.
+type Share struct {
+	Owner string // the principal
+	Name  string // which of the owner's legs
 }
 
 // slot is a leg, or the attempt to make one.
@@ -53,7 +59,7 @@ type slot struct {
 // Want says which leg a caller needs.
 type Want struct {
 	Era     wire.Era // of the client; used where the server speaks both
-	Share   string   // callers with equal Share use one leg
+	Share   Share    // callers with equal Share use one leg
 	Declare Declaration
 	// Live reports whether those who share the leg are still there; nil is
 	// true. A leg of a session must not come up behind the session's end.
@@ -386,9 +392,8 @@ func (s *Server) dial(era wire.Era, declare Declaration) (Leg, []wire.Era, error
 	return leg, eras, err
 }
 
-// Drop closes the legs that are shared under the given name, such as those of
-// a session that has ended. One that is being made is closed when it is there.
-func (s *Server) Drop(share string) {
+// Drop closes the legs of a share, such as those of a session that has ended. One that is being made is closed when it is there.
+func (s *Server) Drop(share Share) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

@@ -104,7 +104,7 @@ func TestOneLegForWhoSharesIt(t *testing.T) {
 	for name, start := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := start(t)
-			shares := []string{"", "a", "b"}
+			shares := []Share{{}, {Owner: "a"}, {Owner: "b"}}
 			const callers = 4
 			legs := make([]Leg, len(shares)*callers)
 			var asking sync.WaitGroup
@@ -146,8 +146,8 @@ func TestAFailureIsNobodyElses(t *testing.T) {
 				return true
 			})
 			s := serverOf(t, Spec{URL: peer.URL}, Options{})
-			good := mustLeg(t, s, Want{Era: era, Share: "good"})
-			bad := Want{Era: era, Share: "bad", Declare: Declaration{Info: []byte(`{"name":"unlucky","version":"1"}`)}}
+			good := mustLeg(t, s, Want{Era: era, Share: Share{Owner: "good"}})
+			bad := Want{Era: era, Share: Share{Owner: "bad"}, Declare: Declaration{Info: []byte(`{"name":"unlucky","version":"1"}`)}}
 			for range 2 {
 				if leg, err := s.Leg(patiently(t), bad); err == nil || crib.CodeOf(err) != crib.Unavailable {
 					t.Fatalf("got %v, %v", leg, err)
@@ -156,7 +156,7 @@ func TestAFailureIsNobodyElses(t *testing.T) {
 			if got := s.EraFor(era); got != era {
 				t.Errorf("the era is %q now", got)
 			}
-			if now := mustLeg(t, s, Want{Era: era, Share: "good"}); now != good {
+			if now := mustLeg(t, s, Want{Era: era, Share: Share{Owner: "good"}}); now != good {
 				t.Error("the leg of the others was replaced")
 			}
 			if err := echo(t, good); err != nil {
@@ -342,11 +342,11 @@ func TestDropWhileConnecting(t *testing.T) {
 	s := serverOf(t, Spec{URL: peer.URL, Era: wire.Legacy}, Options{})
 	got := make(chan error, 1)
 	go func() {
-		_, err := s.Leg(context.Background(), Want{Era: wire.Legacy, Share: "session"})
+		_, err := s.Leg(context.Background(), Want{Era: wire.Legacy, Share: Share{Owner: "session"}})
 		got <- err
 	}()
 	<-arrived
-	s.Drop("session")
+	s.Drop(Share{Owner: "session"})
 	close(free)
 	if err := <-got; crib.CodeOf(err) != crib.Unavailable {
 		t.Errorf("who waited got %v", err)
@@ -360,10 +360,10 @@ func TestDropWhileConnecting(t *testing.T) {
 // Dropping a share closes its leg and no other.
 func TestDrop(t *testing.T) {
 	s := serverOf(t, Spec{URL: mcptest.NewHTTP(t, mcptest.HTTPOptions{}).URL}, Options{})
-	mine, others := mustLeg(t, s, Want{Era: wire.Legacy, Share: "mine"}), mustLeg(t, s, Want{Era: wire.Legacy, Share: "others"})
-	s.Drop("mine")
+	mine, others := mustLeg(t, s, Want{Era: wire.Legacy, Share: Share{Owner: "mine"}}), mustLeg(t, s, Want{Era: wire.Legacy, Share: Share{Owner: "others"}})
+	s.Drop(Share{Owner: "mine"})
 	<-mine.Done()
-	if isClosed(others.Done()) || mustLeg(t, s, Want{Era: wire.Legacy, Share: "others"}) != others {
+	if isClosed(others.Done()) || mustLeg(t, s, Want{Era: wire.Legacy, Share: Share{Owner: "others"}}) != others {
 		t.Error("another share lost its leg")
 	}
 }
@@ -372,7 +372,7 @@ func TestDrop(t *testing.T) {
 func TestNoLegForTheDead(t *testing.T) {
 	peer := mcptest.NewHTTP(t, mcptest.HTTPOptions{})
 	s := serverOf(t, Spec{URL: peer.URL}, Options{})
-	dead := Want{Era: wire.Legacy, Share: "session", Live: func() bool { return false }}
+	dead := Want{Era: wire.Legacy, Share: Share{Owner: "session"}, Live: func() bool { return false }}
 	if _, err := s.Leg(patiently(t), dead); crib.CodeOf(err) != crib.Unavailable || len(peer.Seen()) != 0 {
 		t.Errorf("got %v, and %d requests went out", err, len(peer.Seen()))
 	}

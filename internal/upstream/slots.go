@@ -32,7 +32,7 @@ func (s *Server) Leg(ctx context.Context, want Want) (Leg, error) {
 		if sl.err != nil {
 			return nil, sl.err
 		}
-		if Ended(sl.leg) || sl.stale || probing && want.Share != "" || sl.leg.Hello().Era != s.EraFor(want.Era) {
+		if Ended(sl.leg) || sl.stale || probing && want.Share != (Share{}) || sl.leg.Hello().Era != s.EraFor(want.Era) {
 			continue // more is known now than when this leg was asked for; it is not the one
 		}
 		return sl.leg, nil

@@ -73,9 +73,10 @@ type Events interface {
 	Notification(server string, leg Leg, m wire.Message)
 	// Silent is called when it shows that a leg cannot tell of changes.
 	Silent(server string, leg Leg)
-	// Connected is called when a leg is ready, and again when its session was
-	// renewed; share is the name under which callers share it.
-	Connected(server string, leg Leg, share string)
+	// Connected is called when a leg is ready; share says who shares it.
+	Connected(server string, leg Leg, share Share)
+	// Renewed is called when a leg that was connected has a new session.
+	Renewed(server string, leg Leg)
 }
 
 // Options are shared by all servers of one crib. The zero value of a time is
