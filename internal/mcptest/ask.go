@@ -15,9 +15,12 @@ type question struct {
 	params     string // a raw object
 }
 
+// form asks the user to fill in a form.
+var form = question{capability: "elicitation", method: "elicitation/create", params: `{"mode":"form","message":"Who are <you>?",` +
+	`"requestedSchema":{"type":"object","properties":{"name":{"type":"string","x-ui":"keep"}},"required":["name"]},"x-p":"keep"}`}
+
 func elicit(s *Server, x *exchange, args toolArgs) answer {
-	q := question{capability: "elicitation", method: "elicitation/create", params: `{"mode":"form","message":"Who are <you>?",` +
-		`"requestedSchema":{"type":"object","properties":{"name":{"type":"string","x-ui":"keep"}},"required":["name"]},"x-p":"keep"}`}
+	q := form
 	id := ""
 	if x.era == wire.Legacy {
 		id = `"elicitationId":"e-1",`
@@ -33,7 +36,7 @@ func elicit(s *Server, x *exchange, args toolArgs) answer {
 	case args.Mode == "url-error":
 		return ok(textResult("signed in"))
 	}
-	return s.ask(x, args, q)
+	return s.ask(x, args, q, structuredResult)
 }
 
 // once is true every other time.
@@ -46,11 +49,11 @@ func (s *Server) once(what string) bool {
 
 func sample(s *Server, x *exchange, args toolArgs) answer {
 	return s.ask(x, args, question{"sampling", "sampling/createMessage",
-		`{"messages":[{"role":"user","content":{"type":"text","text":"2+2?"}}],"maxTokens":9007199254740993,"x-p":"keep"}`})
+		`{"messages":[{"role":"user","content":{"type":"text","text":"2+2?"}}],"maxTokens":9007199254740993,"x-p":"keep"}`}, structuredResult)
 }
 
 func roots(s *Server, x *exchange, args toolArgs) answer {
-	return s.ask(x, args, question{"roots", "roots/list", `{}`})
+	return s.ask(x, args, question{"roots", "roots/list", `{}`}, structuredResult)
 }
 
 // request sends any request to a legacy client and answers its raw response.
@@ -76,11 +79,12 @@ func (s *Server) requestID() string {
 }
 
 // ask asks the client as its era does: with requests of the server, or by
-// results that require input. Either way the tool answers {"k1":RESULT,…}.
-func (s *Server) ask(x *exchange, args toolArgs, q question) answer {
+// results that require input. Either way the answer is what result makes of
+// {"k1":RESULT,…}.
+func (s *Server) ask(x *exchange, args toolArgs, q question, result func(raw string) string) answer {
 	args.Count, args.Rounds = max(args.Count, 1), max(args.Rounds, 1)
 	if x.era == wire.Modern {
-		return s.askModern(x, args, q)
+		return s.askModern(x, args, q, result)
 	}
 	if !x.conn.declared(q.capability) {
 		return ok(`{"content":[{"type":"text","text":` + quote("the client declared no "+q.capability) + `}],"isError":true}`)
@@ -92,7 +96,7 @@ func (s *Server) ask(x *exchange, args toolArgs, q question) answer {
 			return answer{}
 		}
 	}
-	return ok(structuredResult(last))
+	return ok(result(last))
 }
 
 // askLegacy asks count questions at once.
@@ -123,7 +127,7 @@ func key(i int) string { return fmt.Sprintf("k%d", i+1) }
 
 // askModern answers that input is required until all rounds have been
 // (2026-07-28, Multi-round-trip requests).
-func (s *Server) askModern(x *exchange, args toolArgs, q question) answer {
+func (s *Server) askModern(x *exchange, args toolArgs, q question, result func(raw string) string) answer {
 	if !has(x.par.Meta[wire.MetaClientCapabilities], q.capability) {
 		a := refuse(wire.CodeMissingCapability, "the client declared no %s", q.capability)
 		a.data = `{"requiredCapabilities":{` + quote(q.capability) + `:{}}}`
@@ -141,7 +145,7 @@ func (s *Server) askModern(x *exchange, args toolArgs, q question) answer {
 		round = next
 	}
 	if round == args.Rounds {
-		return ok(structuredResult(string(x.par.InputResponses)))
+		return ok(result(string(x.par.InputResponses)))
 	}
 	asked := make([]string, args.Count)
 	for i := range asked {

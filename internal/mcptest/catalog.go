@@ -106,6 +106,10 @@ func (s *Server) getPrompt(x *exchange) answer {
 		return refuse(wire.CodeInvalidParams, "no prompt %q", x.par.Name)
 	case !has(x.par.Arguments, "name"):
 		return refuse(wire.CodeInvalidParams, "greet needs the argument name")
+	case has(x.par.Arguments, "ask"):
+		return s.ask(x, toolArgs{}, form, func(raw string) string {
+			return `{"messages":[{"role":"user","content":{"type":"text","text":` + quote(raw) + `}}]}`
+		})
 	}
 	return ok(`{"description":"d","messages":[{"role":"user","content":{"type":"text","text":` + quote(args) + `,"x-c":"keep"},"x-m":"keep"},` +
 		`{"role":"user","content":{"type":"resource_link","uri":"text://hello","name":"hello"}}],"x-top":"keep"}`)
@@ -115,6 +119,10 @@ func (s *Server) readResource(x *exchange) answer {
 	uri := x.par.URI
 	contents := ""
 	switch {
+	case uri == "text://ask":
+		return s.ask(x, toolArgs{}, form, func(raw string) string {
+			return `{"contents":[{"uri":"text://ask","text":` + quote(raw) + `}]}`
+		})
 	case uri == "data://blob":
 		contents = `"blob":` + quote(base64.StdEncoding.EncodeToString([]byte("blob")))
 	case uri == "ui://panel/main":

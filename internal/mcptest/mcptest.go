@@ -15,7 +15,8 @@
 //	slow       waits until the file {"release":PATH} exists or it is cancelled;
 //	           sends {"ticks":N} progress notifications (2 if absent) first
 //	log        sends notifications/message with {"level":…,"data":…}
-//	notify     sends any notification: {"method":…,"params":…}
+//	notify     sends any notification: {"method":…,"params":…}; with {"lines":PATH} each message
+//	           that a line of the file is, when it is written, until "answer RESULT"; see Dictate
 //	elicit     asks the user: {"count":N,"rounds":N,"mode":"url"}; answers {"k1":RESULT,…}
 //	sample     asks for a completion, in the same way
 //	roots      asks for the roots, in the same way
@@ -33,6 +34,9 @@
 //	endless    stdio only: writes a line of {"bytes":N} bytes, or one without end
 //	partial    stdio only: writes half a reply and exits
 //	die        kills the process, or over HTTP the connection, in the middle of the call
+//
+// The prompt greet with the argument ask, and the resource text://ask, ask the user
+// like elicit and answer what came as text.
 package mcptest
 
 import (

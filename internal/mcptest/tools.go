@@ -21,6 +21,7 @@ type toolArgs struct {
 	Ticks   *int            `json:"ticks"`   // slow: progress notifications
 	Level   string          `json:"level"`   // log
 	Data    json.RawMessage `json:"data"`    // log
+	Lines   string          `json:"lines"`   // notify: a file; what is written to it is said
 	Method  string          `json:"method"`  // notify, request
 	Params  json.RawMessage `json:"params"`  // notify, request
 	Count   int             `json:"count"`   // elicit, sample, roots: questions of one round
@@ -155,6 +156,9 @@ func log(_ *Server, x *exchange, args toolArgs) answer {
 }
 
 func notify(_ *Server, x *exchange, args toolArgs) answer {
+	if args.Lines != "" {
+		return dictated(x, args.Lines)
+	}
 	x.send(notification(args.Method, or(args.Params, "{}")))
 	return ok(textResult("notified"))
 }
