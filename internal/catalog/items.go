@@ -53,9 +53,11 @@ type Item struct {
 	Public   []byte // the definition as the aggregate shows it; nil where it is left out there
 	PublicID string
 
-	// Own and Public as a modern server's item is shown to a legacy client.
-	// They are the same bytes where nothing changes.
-	OwnLegacy, PublicLegacy []byte
+	// Own and Public as a client of the other era is shown them. They are the
+	// same bytes where nothing changes.
+	OwnAcross, PublicAcross []byte
+
+	TaskOnly bool // a tool that is called as a task or not at all
 
 	Params []wire.ParamHeader // of a tool: arguments that are mirrored into headers
 }
@@ -237,7 +239,7 @@ func makeItem(k Kind, def *servers.Definition, raw []byte) (*Item, string) {
 		name, _ := wire.GetText(raw, kindFacts[k].id)
 		return &Item{ID: cmp.Or(strings.ToValidUTF8(name, "\uFFFD"), "?")}, "it holds bytes that are no UTF-8"
 	}
-	var id, description, meta, schema, output wire.Member
+	var id, description, meta, schema, output, execution wire.Member
 	for _, m := range wire.Members(raw) {
 		switch m.Key {
 		case kindFacts[k].id:
@@ -250,6 +252,8 @@ func makeItem(k Kind, def *servers.Definition, raw []byte) (*Item, string) {
 			schema = m
 		case "outputSchema":
 			output = m
+		case "execution":
+			execution = m
 		}
 	}
 	text, ok := id.Val.Text(raw)
@@ -278,9 +282,10 @@ func makeItem(k Kind, def *servers.Definition, raw []byte) (*Item, string) {
 	public = append(public, wire.Edit{At: id.Val, With: wire.Quote(it.PublicID)})
 	public = append(public, uiEdits(def.Name, raw, meta.Val)...)
 	it.Public = wire.Apply(nil, raw, public...)
-	it.OwnLegacy, it.PublicLegacy = it.Own, it.Public
-	if k == Tools && output.Val.OK() {
-		it.OwnLegacy, it.PublicLegacy = bridge.LegacyTool(it.Own), bridge.LegacyTool(it.Public)
+	it.OwnAcross, it.PublicAcross = it.Own, it.Public
+	if k == Tools && (output.Val.OK() || execution.Val.OK()) {
+		it.OwnAcross, it.PublicAcross = bridge.ToolAcross(it.Own), bridge.ToolAcross(it.Public)
+		it.TaskOnly = wire.Text(wire.Get(execution.Val.In(raw), "taskSupport")) == "required"
 	}
 	return it, ""
 }

@@ -70,22 +70,30 @@ func (g *Gateway) findTool(ctx context.Context, req *Request) (*target, error) {
 	if !ok || public == "" {
 		return nil, crib.Errorf(crib.Invalid, "tools/call needs the name of a tool")
 	}
-	if !req.aggregate() {
-		srv, err := g.cat.Server(req.Server)
-		if err != nil {
-			return nil, err
-		}
-		item, err := srv.Find(ctx, g.want(req, srv), catalog.Tools, public)
-		if err != nil {
-			return nil, notFoundAs(unknownTool(public), err)
-		}
-		return &target{server: srv, name: item.ID, params: item.Params}, nil
-	}
-	srv, item, err := g.cat.FindPublic(ctx, g.wantOf(req), catalog.Tools, public)
+	srv, item, err := g.findItem(ctx, req, public)
 	if err != nil {
 		return nil, notFoundAs(unknownTool(public), err)
 	}
-	return &target{server: srv, name: item.ID, params: item.Params, at: req.Message.Params.Name}, nil
+	if item.TaskOnly && g.crosses(req, srv) {
+		return nil, unknownTool(public) // as it is not listed
+	}
+	t := &target{server: srv, name: item.ID, params: item.Params}
+	if req.aggregate() {
+		t.at = req.Message.Params.Name
+	}
+	return t, nil
+}
+
+func (g *Gateway) findItem(ctx context.Context, req *Request, public string) (*catalog.Server, *catalog.Item, error) {
+	if req.aggregate() {
+		return g.cat.FindPublic(ctx, g.wantOf(req), catalog.Tools, public)
+	}
+	srv, err := g.cat.Server(req.Server)
+	if err != nil {
+		return nil, nil, err
+	}
+	item, err := srv.Find(ctx, g.want(req, srv), catalog.Tools, public)
+	return srv, item, err
 }
 
 func unknownTool(public string) error {
@@ -304,6 +312,21 @@ func (g *Gateway) answer(req *Request, t *target, reply *upstream.Reply) Answer 
 		out.Body = withID(req.id(), m, wire.Edit{At: m.Result, With: asked})
 		return out
 	}
+	switch method := req.Message.Method; {
+	case method == "tools/call":
+		if task := taskIn(req, reply.Era, result); task != nil {
+			if err := g.keepTask(req, t, task, crossing); err != nil {
+				return g.toolError(req, err)
+			}
+		}
+	case isTask(method):
+		own, err := g.ofTask(req, t, result)
+		if err != nil {
+			return g.failure(req, err)
+		}
+		out.Body = withID(req.id(), m, wire.Edit{At: m.Result, With: own})
+		return out
+	}
 	var edits []wire.Edit
 	if req.aggregate() {
 		edits = spliceResult(t.server.Name(), req.Message.Method, result)
@@ -314,7 +337,11 @@ func (g *Gateway) answer(req *Request, t *target, reply *upstream.Reply) Answer 
 	case crossing:
 		result = bridge.LegacyResult(req.Message.Method, wire.Apply(nil, result, edits...))
 	case req.Message.Method == "resources/read" && req.Era == wire.Modern:
-		result = wire.SetMembers(nil, wire.Apply(nil, result, edits...), wire.Set{Key: "cacheScope", Val: []byte(`"private"`)})
+		sets := []wire.Set{{Key: "cacheScope", Val: []byte(`"private"`)}}
+		if t.state != nil { // what it depends on is in no cache's key (2026-07-28, Caching, Cache Key)
+			sets = append(sets, wire.Set{Key: "ttlMs", Val: []byte("0")})
+		}
+		result = wire.SetMembers(nil, wire.Apply(nil, result, edits...), sets...)
 	case len(edits) == 0:
 		out.Body = withID(req.id(), m)
 		return out

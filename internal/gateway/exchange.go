@@ -64,6 +64,9 @@ func (ex *exchange) outgoing(t *target) (*upstream.Outgoing, error) {
 		Name: t.name, HasName: t.name != "", Owner: owns(m.Method), Read: wire.Repeatable(m.Method),
 		Timeout: ex.server.Def().Timeout,
 	}
+	if m.Method == "tasks/result" { // it waits for the task, which may ask (2025-11-25, Tasks, Input Required Status)
+		out.Owner, out.Timeout = true, upstream.MaxCallTime
+	}
 	if at.OK() {
 		out.Edits = append(out.Edits, wire.Edit{At: at, With: wire.Quote(t.name)})
 	}

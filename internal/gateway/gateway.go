@@ -54,6 +54,7 @@ type Gateway struct {
 	levels    logLevels
 	dialogues dialogues
 	lanes     lanes
+	tasks     tasks
 	entrance  turnstile
 	open      context.Context // ends when no more streams may be held open
 	drain     context.CancelFunc
@@ -87,6 +88,7 @@ func New(o Options) (*Gateway, error) {
 	g.levels.init()
 	g.dialogues.init()
 	g.lanes.init()
+	g.tasks.init()
 	g.entrance.init()
 	stop := g.cat.Subscribe(g.news.changed)
 	g.work.Go(func() {
@@ -206,6 +208,9 @@ func (g *Gateway) dispatch(ctx context.Context, req *Request, sink Sink) Answer 
 			return g.subscribe(ctx, req)
 		}
 	}
+	if isTask(req.Message.Method) {
+		return g.task(ctx, req, sink)
+	}
 	return g.vendor(ctx, req, sink)
 }
 
@@ -277,6 +282,10 @@ func permitted(capabilities []byte, may []string) []byte {
 		return capabilities
 	}
 	var sets []wire.Set
+	if wire.Get(capabilities, "tasks") != nil {
+		// Answers of clients that are tasks themselves lead nowhere.
+		sets = append(sets, wire.Set{Key: "tasks"})
+	}
 	for _, c := range questionKinds {
 		if !slices.Contains(may, c) && wire.Get(capabilities, c) != nil {
 			sets = append(sets, wire.Set{Key: c})

@@ -12,8 +12,15 @@ import (
 )
 
 // aggregateCapabilities do not depend on which servers are there: they come
-// and go, and a client reads this once.
-const aggregateCapabilities = `{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"completions":{},"logging":{}}`
+// and go, and a client reads this once. The tasks of its era follow.
+const aggregateCapabilities = `{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"completions":{},"logging":{}`
+
+// Tasks are between sides of the same era, and so said in the words of each. No
+// list of them goes across servers.
+const (
+	legacyTasks = `,"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}}`
+	modernTasks = `,"extensions":{"` + wire.ExtensionTasks + `":{}}}`
+)
 
 const ownInstructions = "Tools of several servers behind one address. The part of a tool's or prompt's name before the double underscore names its server."
 
@@ -22,7 +29,7 @@ func (g *Gateway) discover(ctx context.Context, req *Request) Answer {
 	if req.aggregate() {
 		g.cat.Warm(g.wantOf(req))
 		result := slices.Concat([]byte(`{"resultType":"complete","supportedVersions":`), bridge.SupportedVersions(),
-			[]byte(`,"capabilities":`+aggregateCapabilities+`,"instructions":`), wire.Quote(g.instructions(req)),
+			[]byte(`,"capabilities":`+aggregateCapabilities+modernTasks+`,"instructions":`), wire.Quote(g.instructions(req)),
 			[]byte(`,"ttlMs":60000,"cacheScope":"private","_meta":{"`+wire.MetaServerInfo+`":`), g.info(), []byte("}}"))
 		return Answer{Body: wire.ResultBody(req.id(), result)}
 	}
@@ -67,7 +74,7 @@ func (g *Gateway) initializeResult(ctx context.Context, req *Request) ([]byte, e
 	if req.aggregate() {
 		g.cat.Warm(g.wantOf(req))
 		return slices.Concat([]byte(`{"protocolVersion":`), wire.Quote(req.Session.Version),
-			[]byte(`,"capabilities":`+aggregateCapabilities+`,"serverInfo":`), g.info(),
+			[]byte(`,"capabilities":`+aggregateCapabilities+legacyTasks+`,"serverInfo":`), g.info(),
 			[]byte(`,"instructions":`), wire.Quote(g.instructions(req)), []byte("}")), nil
 	}
 	h, err := g.serverHello(ctx, req)

@@ -64,7 +64,7 @@ func (g *Gateway) listOne(req *Request, got catalog.Listed, k catalog.Kind) []by
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(out, shown(req, l, it.Own, it.OwnLegacy)...)
+		out = append(out, shown(req, l, it.Own, it.OwnAcross)...)
 	}
 	return append(out, frame[at:]...)
 }
@@ -116,7 +116,7 @@ func (g *Gateway) listAll(ctx context.Context, req *Request, k catalog.Kind) []b
 			if len(out) > first {
 				out = append(out, ',')
 			}
-			out = append(out, shown(req, got.List, it.Public, it.PublicLegacy)...)
+			out = append(out, shown(req, got.List, it.Public, it.PublicAcross)...)
 		}
 	}
 	out = append(out, ']')
@@ -171,6 +171,9 @@ func (g *Gateway) visible(req *Request, got catalog.Listed, k catalog.Kind) []*c
 	def := got.Server.Def() // once: a reload may exchange it at any moment
 	out := make([]*catalog.Item, 0, len(got.List.Items))
 	for _, it := range got.List.Items {
+		if it.TaskOnly && bridge.Crossing(req.Era, got.List.Era) {
+			continue // tasks do not cross
+		}
 		if decide(req.Principal, def, it.ID, def.Offers(it.ID)).Allowed() {
 			out = append(out, it)
 		}
@@ -180,9 +183,9 @@ func (g *Gateway) visible(req *Request, got catalog.Listed, k catalog.Kind) []*c
 
 // shown is an item in the client's era. The catalog has both forms: a list may
 // hold thousands of items, and none of them is read here.
-func shown(req *Request, l *catalog.List, raw, legacy []byte) []byte {
-	if req.Era == wire.Legacy && l.Era == wire.Modern {
-		return legacy
+func shown(req *Request, l *catalog.List, raw, across []byte) []byte {
+	if bridge.Crossing(req.Era, l.Era) {
+		return across
 	}
 	return raw
 }

@@ -152,6 +152,10 @@ func (s *subscription) notification(method string, more []byte) []byte {
 // of a resource goes to those who asked for it; anything else only to the one
 // session whose own connection it is.
 func (g *Gateway) Told(server string, share upstream.Share, m wire.Message) {
+	if m.Method == "notifications/tasks/status" {
+		g.toldOfTask(server, share, m)
+		return
+	}
 	if m.Method != "notifications/resources/updated" {
 		if id, own := strings.CutPrefix(share.Name, sessionShare); own {
 			if s := g.sessions.get(id); s != nil && s.wantsLog(m) {

@@ -2,10 +2,8 @@ package gateway
 
 import (
 	"context"
-	"strings"
 	"time"
 
-	"github.com/toolcrib/toolcrib/internal/bridge"
 	"github.com/toolcrib/toolcrib/internal/catalog"
 	"github.com/toolcrib/toolcrib/internal/crib"
 	"github.com/toolcrib/toolcrib/internal/wire"
@@ -106,49 +104,6 @@ func refAt(m wire.Message) (wire.Span, bool) {
 		}
 	}
 	return wire.Span{}, false
-}
-
-// vendor carries what the core protocol does not know: the methods that a
-// server's page lets through, gated like calls, and tasks between sides of the
-// same era.
-func (g *Gateway) vendor(ctx context.Context, req *Request, sink Sink) Answer {
-	if req.aggregate() {
-		return methodNotFound(req)
-	}
-	srv, err := g.cat.Server(req.Server)
-	if err != nil {
-		return g.failure(req, err)
-	}
-	method := req.Message.Method
-	tasks := strings.HasPrefix(method, "tasks/")
-	if !tasks {
-		def := srv.Def() // once: a reload may exchange it at any moment
-		if !def.PassesMethod(method) {
-			return methodNotFound(req)
-		}
-		if d := decide(req.Principal, def, method, true); !d.Allowed() {
-			return g.failure(req, crib.Errorf(crib.Denied, "%s is not allowed: %s", method, d.Reason))
-		}
-	}
-	began := time.Now()
-	t := &target{server: srv}
-	if id, ok := req.Message.Params.TaskID.Text(req.Message.Body); ok && tasks {
-		t.name = id
-	}
-	leg, err := srv.Up().Leg(ctx, g.want(req, srv))
-	if err != nil {
-		return g.failure(req, err)
-	}
-	if tasks && bridge.Crossing(req.Era, leg.Hello().Era) {
-		return methodNotFound(req)
-	}
-	reply, err := g.send(ctx, req, t, sink)
-	t.name = method
-	g.record(req, t, reply, err, time.Since(began))
-	if err != nil {
-		return g.failure(req, err)
-	}
-	return g.answer(req, t, reply)
 }
 
 // spliceResult makes the URIs in a result lead through the crib: of resource

@@ -53,7 +53,12 @@ func (t *target) mayAskFor(req *Request, result []byte, round int) error {
 	case !wire.IsObject(result):
 		return crib.Errorf(crib.Unavailable, "server %s asks something that can be read in two ways", name)
 	}
-	questions := bridge.Questions(result)
+	return t.mayAskThese(req, bridge.Questions(result))
+}
+
+// mayAskThese refuses questions that the page or the client does not allow.
+func (t *target) mayAskThese(req *Request, questions []bridge.Question) error {
+	name := t.server.Name()
 	if len(questions) > bridge.MaxQuestions {
 		return crib.Errorf(crib.Denied, "server %s asks more than %d questions at one time", name, bridge.MaxQuestions)
 	}

@@ -82,3 +82,6 @@ const (
 	MetaServerInfo         = "io.modelcontextprotocol/serverInfo"
 	MetaProgressToken      = "progressToken"
 )
+
+// ExtensionTasks names the extension of tasks (SEP-2663).
+const ExtensionTasks = "io.modelcontextprotocol/tasks"
