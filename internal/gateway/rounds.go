@@ -181,7 +181,7 @@ func (g *Gateway) inputRequired(req *Request, t *target, result []byte, links bo
 		return nil, err
 	}
 	s.Links = links
-	if t.dialogue != nil {
+	if t.dialogue != nil && !links { // which demands them is over
 		s.Dialogue = t.dialogue.id
 	}
 	s.Upstream = wire.Get(result, "requestState")
