@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/toolcrib/toolcrib/internal/crib"
 	"github.com/toolcrib/toolcrib/internal/mcpstdio"
 	"github.com/toolcrib/toolcrib/internal/telemetry"
+	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
 func (e *env) connectCommand() *cobra.Command {
@@ -49,8 +51,12 @@ func (e *env) connect(ctx context.Context, server string) error {
 		return err
 	}
 	ignoreBrokenPipe()
+	root := ""
+	if dir, err := os.Getwd(); err == nil { // the client started us where it works
+		root = wire.FolderURI(dir)
+	}
 	return mcpstdio.Run(ctx, mcpstdio.Options{
-		In: e.in, Out: e.out, Log: log,
+		In: e.in, Out: e.out, Log: log, Root: root,
 		URL:   "http://" + now.Address + mcp.Endpoint(server),
 		Host:  running.HostHeader(cfg.AllowedHosts, now.Address),
 		Token: func(context.Context) (string, error) { return place.Token() },

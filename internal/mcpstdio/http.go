@@ -26,6 +26,7 @@ const maxDrain = 64 << 10
 type client struct {
 	url   *url.URL
 	host  string
+	root  string // file URI of the folder the client works in; "" says nothing
 	rt    *http.Transport
 	token func(context.Context) (string, error)
 	start *starter
@@ -173,6 +174,9 @@ func (c *client) once(ctx context.Context, p posting, token string) (*http.Respo
 	}
 	req.Header[wire.HeaderRelay] = []string{wire.RelayStdio}
 	req.Header["User-Agent"] = []string{"toolcrib-connect"}
+	if c.root != "" {
+		req.Header[wire.HeaderRoot] = []string{c.root}
+	}
 	if token != "" {
 		req.Header["Authorization"] = []string{"Bearer " + token}
 	}

@@ -43,6 +43,9 @@ type Options struct {
 	// Host is sent as the Host header, where the crib is to be called by
 	// another name than the address in URL; "" is that address.
 	Host string
+	// Root is the folder that the client works in, as a file URI; "" says
+	// nothing of it.
+	Root string
 	// Token returns the bearer token. It is asked again when the crib refuses
 	// the last one. Nil, or an empty token, is none.
 	Token func(ctx context.Context) (string, error)
@@ -132,6 +135,7 @@ func newRelay(ctx context.Context, o Options) (*relay, error) {
 	r.life, r.end = context.WithCancel(context.WithoutCancel(ctx))
 	r.open.init()
 	r.crib = newClient(u, o.Host, o.Token, &starter{ensure: o.Ensure, life: r.life, work: &r.work})
+	r.crib.root = o.Root
 	return r, nil
 }
 

@@ -88,6 +88,7 @@ const (
 	ShareServer    Share = "server"    // everybody: the default
 	SharePrincipal Share = "principal" // one connection for each caller
 	ShareSession   Share = "session"   // one connection for each session of a client
+	ShareProject   Share = "project"   // one for each folder that a caller works in; the command starts there
 )
 
 // The requests that a server may be allowed to make of a client.
@@ -125,8 +126,8 @@ func CommonFields() []Field[Block] {
 			AnySchema(WordSchema("none"), ListSchema(TextSchema())), readInherit},
 		{"methods", "list", "none", "Patterns of vendor methods that are let through, such as `vendor/*`.",
 			ListSchema(TextSchema()), readMethods},
-		{"share", "word", "server", "Who shares a connection: `server` is everybody, `principal` gives one to each caller, `session` one to each session.",
-			WordSchema("server", "principal", "session"), readShare},
+		{"share", "word", "server", "Who shares a connection: `server` is everybody, `principal` gives one to each caller, `session` one to each session, `project` one to each folder that a caller works in, where the command is started.",
+			WordSchema("server", "principal", "session", "project"), readShare},
 		{"may", "list", "[elicitation, roots]", "What the server may ask of a client: `elicitation`, `roots`, `sampling`.",
 			ListSchema(WordSchema(MayElicitation, MayRoots, MaySampling)), readMay},
 		NotYet[Block]("roles"),
@@ -182,6 +183,9 @@ func CheckBlock(d *Decoder, n Node, at Place, b Block) {
 		d.Warnf(v.At, "headers have no effect: they are for servers that are reached by URL; give a command its secrets under env")
 	}
 	if b.Transport.IsHTTP() {
+		if v, ok := n.Get("share"); ok && b.Dialogue.Share == ShareProject {
+			d.Errorf(v.At, "share: project starts a command in the folder that its caller works in, and this server is reached by URL: use session")
+		}
 		warnUnencrypted(d, at, b)
 		return
 	}
@@ -325,11 +329,7 @@ func readInherit(d *Decoder, n Node, b *Block) {
 }
 
 func readShare(d *Decoder, n Node, b *Block) {
-	if n.Kind == Text && n.Text == "project" {
-		d.Errorf(n.At, "share: project is known, not yet: use server, principal or session")
-		return
-	}
-	word, ok := d.ReadWord(n, "share", string(ShareServer), string(SharePrincipal), string(ShareSession))
+	word, ok := d.ReadWord(n, "share", string(ShareServer), string(SharePrincipal), string(ShareSession), string(ShareProject))
 	if ok {
 		b.Dialogue.Share = Share(word)
 	}

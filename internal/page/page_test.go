@@ -151,7 +151,7 @@ func TestFaults(t *testing.T) {
 		{ok + "handover: x", "4:13", "known, not yet"},
 		{ok + "credential: x", "4:15", "known, not yet"},
 		{ok + "effects: none", "4:12", "known, not yet"},
-		{ok + "share: project", "4:10", "known, not yet"},
+		{web + "share: project", "4:10", "use session"},
 		{ok + "enabled: yes", "4:12", "true or false"},
 		{ok + `enabled: "true"`, "4:12", "without quotes"},
 		{ok + "description: 5", "4:16", "put it in quotes"},

@@ -60,6 +60,7 @@ type (
 // The ways to share a connection, and what a server may ask of a client.
 const (
 	ShareServer    = page.ShareServer
+	ShareProject   = page.ShareProject
 	SharePrincipal = page.SharePrincipal
 	ShareSession   = page.ShareSession
 

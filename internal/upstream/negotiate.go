@@ -17,6 +17,7 @@ import (
 type Declaration struct {
 	Info         []byte // raw clientInfo
 	Capabilities []byte // raw capabilities
+	Dir          string // the client's folder, where a process starts in place of its own; "" says nothing
 }
 
 func (d Declaration) info(version string) []byte {

@@ -217,6 +217,11 @@ func (l *stdioLeg) cancel(c *call) {
 //
 // alive is called when the process shows life, or has had its time to.
 func connectStdio(ctx context.Context, spec *Spec, opts *Options, era wire.Era, declare Declaration, alive func()) (Leg, []wire.Era, error) {
+	if declare.Dir != "" {
+		there := *spec
+		there.Dir = declare.Dir
+		spec = &there
+	}
 	creds, err := spec.Connect(ctx)
 	if err != nil {
 		return nil, nil, err

@@ -16,6 +16,10 @@ const (
 	RelayStdio  = "stdio"
 )
 
+// HeaderRoot names the folder that a client of `toolcrib connect` works in, as
+// a file URI: that of the relay, which the client started.
+const HeaderRoot = "Toolcrib-Root"
+
 // Era tells the era of a client's message by what it says of itself. A _meta
 // that names a modern version, or one that nobody knows, makes it modern.
 func (m *Message) Era() Era {
