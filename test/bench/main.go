@@ -1,6 +1,6 @@
 // Bench measures what the crib costs. In one run, on the same cheap server, it
 // compares calling directly, through a bare httputil.ReverseProxy and through
-// the crib, in both eras, one call at a time and 32 at once.
+// the crib, in both eras and across them, one call at a time and 32 at once.
 //
 // Every part is a process of its own. CPU per call is the steady figure; times
 // depend on what else the machine does, and mean something only as ratios of
@@ -18,7 +18,34 @@ import (
 
 // The budgets: CPU per call at 32 calls at once, as a part of that of the
 // reverse proxy.
-var budgets = map[string]float64{"modern": 0.8, "legacy": 0.9}
+var budgets = map[pairing]float64{
+	{"modern", "modern"}: 0.8, {"legacy", "legacy"}: 0.9,
+	{"modern", "legacy"}: 1.1, {"legacy", "modern"}: 1.1,
+}
+
+// pairing is the eras of a client and of the server behind the crib. Direct and
+// through the proxy, which translates nothing, both are the client's.
+type pairing struct{ client, server string }
+
+func (p pairing) String() string {
+	if p.client == p.server {
+		return p.client
+	}
+	return p.client + "-" + p.server
+}
+
+// pairingOf reads a pairing: one era, or the client's and the server's.
+func pairingOf(text string) (pairing, error) {
+	client, server, crossed := strings.Cut(text, "-")
+	if !crossed {
+		server = client
+	}
+	p := pairing{client, server}
+	if _, ok := budgets[p]; !ok {
+		return p, fmt.Errorf("-eras %s: write modern, legacy, modern-legacy or legacy-modern", text)
+	}
+	return p, nil
+}
 
 const gatedConcurrency = 32
 
@@ -46,7 +73,7 @@ func main() {
 	flag.IntVar(&s.calls, "calls", 2000, "calls of each target in a round")
 	flag.BoolVar(&s.gate, "gate", true, "fail where a budget is missed")
 	flag.StringVar(&s.profile, "profile", "", "write CPU profiles of the crib to `PREFIX`-ERA.pb.gz")
-	flag.StringVar(&s.eras, "eras", "modern,legacy", "eras to measure")
+	flag.StringVar(&s.eras, "eras", "modern,legacy,modern-legacy,legacy-modern", "eras to measure, the client's and the server's")
 	flag.StringVar(&s.conc, "c", "1,32", "calls at once to measure")
 	flag.Parse()
 	ok, err := run(s)
@@ -78,7 +105,11 @@ func run(s settings) (ok bool, err error) {
 	}
 	defer b.stop()
 	ok = true
-	for era := range strings.SplitSeq(s.eras, ",") {
+	for text := range strings.SplitSeq(s.eras, ",") {
+		era, err := pairingOf(text)
+		if err != nil {
+			return false, err
+		}
 		for conc := range strings.SplitSeq(s.conc, ",") {
 			var c int
 			if _, err := fmt.Sscan(conc, &c); err != nil || c < 1 || c > 256 {
@@ -108,13 +139,13 @@ func run(s settings) (ok bool, err error) {
 
 // cell measures all targets in turn, round by round, each round beginning with
 // another one.
-func (b *bench) cell(era string, conc, rounds, calls int) (map[string][]sample, error) {
+func (b *bench) cell(era pairing, conc, rounds, calls int) (map[string][]sample, error) {
 	targets := b.targets(era)
 	results := make(map[string][]sample, len(targets))
 	for round := range rounds {
 		at := round % len(targets)
 		for _, t := range slices.Concat(targets[at:], targets[:at]) {
-			got, err := measure(t, era, conc, calls)
+			got, err := measure(t, era.client, conc, calls)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", t.name, err)
 			}
@@ -195,7 +226,7 @@ var columns = []struct {
 	{"RSS MiB", func(s sample) float64 { return s.resident }, "%.1f"},
 }
 
-func table(era string, conc, calls, rounds int, results map[string][]sample) {
+func table(era pairing, conc, calls, rounds int, results map[string][]sample) {
 	fmt.Printf("\n%s, %d at once: medians of %d rounds of %d calls; in brackets the ratio to the reverse proxy\n\n| target |", era, conc, rounds, calls)
 	for _, c := range columns {
 		fmt.Printf(" %s |", c.head)
@@ -217,7 +248,7 @@ func table(era string, conc, calls, rounds int, results map[string][]sample) {
 
 // verdict holds the crib's CPU per call against its budget: the median of the
 // ratios of each round, in which crib and proxy met the same machine.
-func verdict(era string, results map[string][]sample) bool {
+func verdict(era pairing, results map[string][]sample) bool {
 	ratios := make([]float64, len(results[one]))
 	for i, mine := range results[one] {
 		ratios[i] = float64(mine.cpu) / float64(results[proxy][i].cpu)

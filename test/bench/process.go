@@ -178,18 +178,18 @@ func (b *bench) stop() {
 	os.RemoveAll(b.folder) //nolint:errcheck // in the temporary folder
 }
 
-func (b *bench) targets(era string) []target {
+func (b *bench) targets(era pairing) []target {
 	return []target{
-		{direct, "http://" + b.up.addr + "/" + era, "", "echo", b.up},
-		{proxy, "http://" + b.proxy.addr + "/" + era, "", "echo", b.proxy},
-		{one, "http://" + b.crib.addr + "/v1/mcp/" + era, b.token, "echo", b.crib},
-		{all, "http://" + b.crib.addr + "/v1/mcp", b.token, era + "__echo", b.crib},
+		{direct, "http://" + b.up.addr + "/" + era.client, "", "echo", b.up},
+		{proxy, "http://" + b.proxy.addr + "/" + era.client, "", "echo", b.proxy},
+		{one, "http://" + b.crib.addr + "/v1/mcp/" + era.server, b.token, "echo", b.crib},
+		{all, "http://" + b.crib.addr + "/v1/mcp", b.token, era.server + "__echo", b.crib},
 	}
 }
 
 // profileCrib writes a profile of the crib under load.
-func (b *bench) profileCrib(era, prefix string) error {
-	l, err := open(b.targets(era)[2], era, gatedConcurrency)
+func (b *bench) profileCrib(era pairing, prefix string) error {
+	l, err := open(b.targets(era)[2], era.client, gatedConcurrency)
 	if err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func (b *bench) profileCrib(era, prefix string) error {
 			return
 		}
 		defer resp.Body.Close()
-		f, err := os.Create(prefix + "-" + era + ".pb.gz")
+		f, err := os.Create(prefix + "-" + era.String() + ".pb.gz")
 		if err == nil {
 			_, err = io.Copy(f, resp.Body)
 			err = errors.Join(err, f.Close())
