@@ -78,6 +78,8 @@ var clientLimits = []Limit{
 	lasts("time without a request after which a legacy session ends", gateway.SessionIdle),
 	number("resources that one client is told of", gateway.MaxSubscribed),
 	size("state that comes back with the answers to a call's questions", bridge.MaxState),
+	number("tasks of one principal that are known; over it, the oldest is forgotten", gateway.MaxTasks),
+	lasts("time that a task is known", gateway.TaskTime),
 }
 
 var serverLimits = []Limit{
@@ -101,6 +103,11 @@ var serverLimits = []Limit{
 	lasts("time that it is left alone, at least", gate.MinPause),
 	lasts("time that it is left alone, at most", gate.MaxPause),
 	number("questions of one call that come one after the other", bridge.MaxRounds),
+	number("questions of one call that are open at one time", bridge.MaxQuestions),
+	lasts("time that further questions are waited for, to be put together", bridge.JoinQuestions),
+	lasts("wait before a call is tried again that needs nothing but that; doubles with each", bridge.FirstPause),
+	lasts("wait before any such call is tried again", bridge.MaxPause),
+	number("connections that calls of one principal have beside each other because they may wait for answers", gateway.MaxLanes),
 	lasts("time for a client to answer a question", bridge.RoundTime),
 	number("pages of a list", catalog.MaxPages),
 	size("lists that are kept on disk", store.MaxList),
