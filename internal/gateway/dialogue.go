@@ -29,6 +29,7 @@ type dialogue struct {
 
 	mu        sync.Mutex // guards all below
 	questions []*openQuestion
+	ended     bool        // the server asks nothing any more
 	keys      int         // given out
 	absent    *time.Timer // ends the dialogue when the client does not come back
 }
@@ -96,6 +97,7 @@ func (g *Gateway) converse(ex *exchange, t *target, leg upstream.Leg, out *upstr
 		defer out.Ticket.End()
 		defer cancel(nil)
 		d.reply, d.err = leg.Do(ctx, out, ex)
+		d.decline()
 		t.server.Up().Report(out.Ticket, d.err)
 		g.record(ex.req, t, d.reply, d.err, time.Since(began))
 	})
@@ -106,7 +108,7 @@ func (g *Gateway) converse(ex *exchange, t *target, leg upstream.Leg, out *upstr
 func (d *dialogue) ask(q bridge.Question, id []byte, answer func([]byte)) (taken bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.questions) >= bridge.MaxQuestions {
+	if d.ended || len(d.questions) >= bridge.MaxQuestions {
 		return false
 	}
 	d.questions = append(d.questions, &openQuestion{Question: bridge.ModernQuestion(q), id: id, answer: answer})
@@ -130,6 +132,18 @@ func (d *dialogue) withdraw(id []byte) {
 			d.questions = append(d.questions[:i:i], d.questions[i+1:]...)
 			return
 		}
+	}
+}
+
+// decline answers what is still asked when the request is over: nobody will, and
+// what a client says later is not for the server to know.
+func (d *dialogue) decline() {
+	d.mu.Lock()
+	left := d.questions
+	d.questions, d.ended = nil, true
+	d.mu.Unlock()
+	for _, q := range left {
+		q.answer(wire.ErrorBody(q.id, wire.CodeMethodNotFound, "the request that this was asked for is over", nil))
 	}
 }
 
