@@ -351,41 +351,53 @@ func TestNobodyHearsAnother(t *testing.T) {
 	for server, client := range map[string]wire.Era{mcptest.EraLegacy: wire.Modern, mcptest.EraModern: wire.Legacy} {
 		t.Run(string(client)+" clients", func(t *testing.T) {
 			ways(t, server, func(t *testing.T, w way) {
+				tokens := []string{w.crib.token, w.crib.newToken("other-" + w.endpoint + "x")}
 				var calls []*held
-				var replies []chan *mcptest.Reply
-				for _, credential := range []string{w.crib.token, w.crib.newToken("other-" + w.endpoint + "x")} {
-					cl := w.crib.dialAs(credential, w.endpoint)
+				streams := make([]chan *mcptest.Stream, len(tokens))
+				for i := range tokens {
+					cl := w.crib.dialAs(tokens[i], w.endpoint)
 					if client == wire.Legacy {
 						setLevel(t, w.crib.opened(cl), "debug")
 					}
-					h, came := w.hold(t), make(chan *mcptest.Reply, 1)
+					h := w.hold(t)
+					streams[i] = make(chan *mcptest.Stream, 1)
 					level := map[wire.Era]string{wire.Modern: "debug"}[client]
-					go func() { came <- cl.Post(client, h.call.method, h.call.with(meta(`"t"`, level))) }()
-					calls, replies = append(calls, h), append(replies, came)
+					go func() { streams[i] <- cl.Open(client, h.call.method, h.call.with(meta(`"t"`, level))) }()
 					h.at("id")
+					calls = append(calls, h)
 				}
 				for i, h := range calls { // while both are open
-					h.Say(progressOf(h.at("params", "_meta", "progressToken"), i+1), logOf("error", fmt.Sprintf("said to %d", i)))
 					if server == mcptest.EraLegacy {
-						id := fmt.Sprintf(`"q%d"`, i)
-						h.Say(formOf(id))
-						mcptest.Eventually(t, "the answer to "+id, func() bool { return h.responses()[id] != "" })
-						if got := h.responses()[id]; wire.ReadError([]byte(got)).Code != wire.CodeMethodNotFound {
-							t.Errorf("the server got %s", got)
-						}
+						h.Say(formOf(fmt.Sprintf(`"q%d"`, i)))
+					}
+					h.Say(logOf("error", fmt.Sprintf("said to %d", i)), progressOf(h.at("params", "_meta", "progressToken"), i))
+				}
+				heard := make([][]string, len(tokens))
+				open := make([]*mcptest.Stream, len(tokens))
+				for i := range open {
+					open[i] = <-streams[i]
+					for len(heard[i]) == 0 || method(heard[i][len(heard[i])-1]) != "notifications/progress" {
+						heard[i] = append(heard[i], open[i].Next().Data)
 					}
 				}
 				for i, h := range calls {
 					h.Answer(told(fmt.Sprintf("answer %d", i)))
-				}
-				for i, came := range replies {
-					r := <-came
-					want := []string{progressOf(`"t"`, i+1)}
+					got := append(heard[i], rest(open[i])...)
+					want := []string{progressOf(`"t"`, i)}
 					if w.name == "http" { // the stream of the call proves whose it is
-						want = append(want, logOf("error", fmt.Sprintf("said to %d", i)))
+						want = []string{logOf("error", fmt.Sprintf("said to %d", i)), want[0]}
 					}
-					if !slices.Equal(r.Others(), want) || r.Text() != fmt.Sprintf("answer %d", i) {
-						t.Errorf("client %d got %v, want %q", i, r, want)
+					last := (&mcptest.Reply{Body: []byte(got[len(got)-1])}).Text()
+					if !slices.Equal(got[:len(got)-1], want) || last != fmt.Sprintf("answer %d", i) {
+						t.Errorf("client %d got %q, want %q", i, got, want)
+					}
+				}
+				if server == mcptest.EraLegacy {
+					mcptest.Eventually(t, "the answers to both questions", func() bool { return len(w.responses()) == len(tokens) })
+				}
+				for id, got := range w.responses() {
+					if wire.ReadError([]byte(got)).Code != wire.CodeMethodNotFound {
+						t.Errorf("to %s the server got %s", id, got)
 					}
 				}
 			}, shared(servers.ShareServer, may(everything)...))

@@ -79,21 +79,22 @@ func (r request) with(members ...string) string {
 	return strings.Join(append([]string{r.open}, members...), ",") + "}"
 }
 
+// public is what clients call a tool or prompt of the server.
+func (w way) public(name string) string {
+	if w.endpoint == "" {
+		return w.name + "__" + name
+	}
+	return name
+}
+
 // tool calls a tool, prompt gets a prompt that asks first, and read reads a
 // resource that does.
 func (w way) tool(name, args string) request {
-	if w.endpoint == "" {
-		name = w.name + "__" + name
-	}
-	return request{"tools/call", strings.TrimSuffix(callOf(name, args), "}")}
+	return request{"tools/call", strings.TrimSuffix(callOf(w.public(name), args), "}")}
 }
 
 func (w way) prompt() request {
-	name := "greet"
-	if w.endpoint == "" {
-		name = w.name + "__greet"
-	}
-	return request{"prompts/get", `{"name":"` + name + `","arguments":{"name":"A","ask":"1"}`}
+	return request{"prompts/get", `{"name":"` + w.public("greet") + `","arguments":{"name":"A","ask":"1"}`}
 }
 
 func (w way) read() request {
