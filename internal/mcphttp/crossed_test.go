@@ -281,6 +281,31 @@ func TestQuestionsOfALegacyServerAreJoined(t *testing.T) {
 	}, shared(servers.ShareSession, may(everything)...))
 }
 
+// A question waits a little for those that come soon after it.
+func TestQuestionWaitsForOthers(t *testing.T) {
+	direct(t, mcptest.EraLegacy, func(t *testing.T, w way) {
+		cl := w.crib.dial(w.endpoint)
+		for range 10 { // a machine that is busy may be too late
+			h := w.hold(t)
+			came := h.retry(cl)
+			h.Say(formOf(`"a"`))
+			h.heard()
+			h.Say(formOf(`"b"`))
+			r := <-came
+			joined := len(turnOf(t, r).keys) == 2
+			h.Answer(told("done"))
+			for r.Text() != "done" { // what came too late is asked by itself
+				q := turnOf(t, r)
+				r = send(cl, h.call, q.answers(slices.Repeat([]string{accepted}, len(q.keys))...)...)
+			}
+			if joined {
+				return
+			}
+		}
+		t.Error("no question waited for another")
+	}, shared(servers.ShareSession, may(everything)...))
+}
+
 // What is not answered is asked again under another key, what was not asked is
 // not looked at, and the server gets nothing but answers.
 func TestAnswersThatAreNone(t *testing.T) {
