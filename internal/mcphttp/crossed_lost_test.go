@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/toolcrib/toolcrib/internal/crib"
@@ -21,10 +22,11 @@ import (
 type held struct {
 	mcptest.Dictation
 	way
-	t     *testing.T
-	call  request
-	pings int
+	t    *testing.T
+	call request
 }
+
+var pings atomic.Int64 // so that each has an id of its own
 
 func (w way) hold(t *testing.T) *held {
 	d := mcptest.Dictate(t)
@@ -72,8 +74,7 @@ func (h *held) at(keys ...string) string {
 // heard waits until the crib has taken all that was said.
 func (h *held) heard() {
 	h.t.Helper()
-	h.pings++
-	id := fmt.Sprintf(`"ping-%d"`, h.pings)
+	id := fmt.Sprintf(`"ping-%d"`, pings.Add(1))
 	h.Say(`{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}`)
 	h.answered(id, "{}")
 }
