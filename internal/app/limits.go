@@ -11,6 +11,7 @@ import (
 	"github.com/toolcrib/toolcrib/internal/child"
 	"github.com/toolcrib/toolcrib/internal/crib"
 	"github.com/toolcrib/toolcrib/internal/gateway"
+	"github.com/toolcrib/toolcrib/internal/gateway/task"
 	"github.com/toolcrib/toolcrib/internal/mcphttp"
 	"github.com/toolcrib/toolcrib/internal/mcpstdio"
 	"github.com/toolcrib/toolcrib/internal/page"
@@ -78,8 +79,8 @@ var clientLimits = []Limit{
 	lasts("time without a request after which a legacy session ends", gateway.SessionIdle),
 	number("resources that one client is told of", gateway.MaxSubscribed),
 	size("state that comes back with the answers to a call's questions", bridge.MaxState),
-	number("tasks of one principal that are known; over it, the oldest is forgotten", gateway.MaxTasks),
-	lasts("time that a task is known", gateway.TaskTime),
+	number("tasks of one principal that are known; over it, the oldest is forgotten", task.Max),
+	lasts("time that a task is known", task.MaxTime),
 }
 
 var serverLimits = []Limit{

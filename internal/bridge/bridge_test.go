@@ -192,3 +192,34 @@ func TestHellosCross(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
+
+// A server's own state takes the place of the crib's, and where it gave none
+// the member goes, wherever it stands.
+func TestStateEdit(t *testing.T) {
+	tests := []struct {
+		name, params, upstream, want string
+	}{
+		{"only", `{"requestState":"ours"}`, ``, `{}`},
+		{"only, with room", `{ "requestState" : "ours" }`, ``, `{  }`},
+		{"first", `{"requestState":"ours","name":"t"}`, ``, `{"name":"t"}`},
+		{"middle", `{"name":"t", "requestState":"ours", "arguments":{}}`, ``, `{"name":"t", "arguments":{}}`},
+		{"last", `{"name":"t", "requestState":"ours"}`, ``, `{"name":"t"}`},
+		{"beside one of the arguments", `{"arguments":{"requestState":"theirs"},"requestState":"ours"}`, ``, `{"arguments":{"requestState":"theirs"}}`},
+		{"a state", `{"name":"t","requestState":"ours"}`, `"the\u0069rs"`, `{"name":"t","requestState":"the\u0069rs"}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := message(t, `{"jsonrpc":"2.0","params":`+tt.params+`,"id":1,"method":"tools/call"}`)
+			s := &State{}
+			if tt.upstream != "" {
+				s.Upstream = []byte(tt.upstream)
+			}
+			want := `{"jsonrpc":"2.0","params":` + tt.want + `,"id":1,"method":"tools/call"}`
+			got := string(wire.Apply(nil, m.Body, StateEdit(m, s)))
+			if got != want {
+				t.Errorf("got  %s\nwant %s", got, want)
+			}
+			message(t, got)
+		})
+	}
+}

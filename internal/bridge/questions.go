@@ -63,6 +63,22 @@ func Questions(result []byte) []Question {
 	return out
 }
 
+const inputRequired = "input_required"
+
+// AsksForInput reports whether any reader could take a result for a question:
+// of members with one name, some take the first and some the last.
+func AsksForInput(result []byte) bool {
+	if !wire.MayHave(result, inputRequired) {
+		return false
+	}
+	for _, m := range wire.Members(result) {
+		if m.Key == "resultType" && wire.Text(m.Val.In(result)) == inputRequired {
+			return true
+		}
+	}
+	return false
+}
+
 // InputRequired is the result by which a modern server asks (2026-07-28, Multi
 // Round-Trip Requests, InputRequiredResult), without a state.
 func InputRequired(questions []Question) []byte {

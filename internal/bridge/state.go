@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
 // Limits of a call that is suspended for its client.
@@ -140,4 +141,31 @@ func (z *Sealer) Restore(s State) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	delete(z.spent, s.nonce)
+}
+
+// StateEdit puts the server's own state in the place of ours, or takes ours
+// out where the server gave none.
+func StateEdit(m wire.Message, s *State) wire.Edit {
+	at := m.Params.RequestState
+	if s.Upstream != nil {
+		return wire.Edit{At: at, With: s.Upstream}
+	}
+	// Take the member out with one of the commas beside it.
+	params := m.Params.All.In(m.Body)
+	members := wire.Members(params)
+	for i, mem := range members {
+		if mem.Key != "requestState" {
+			continue
+		}
+		from, to := mem.At.From, mem.At.To
+		switch {
+		case i+1 < len(members):
+			to = members[i+1].At.From
+		case i > 0:
+			from = members[i-1].At.To
+		}
+		base := m.Params.All.From
+		return wire.Edit{At: wire.Span{From: base + from, To: base + to}}
+	}
+	return wire.Edit{At: at, With: []byte("null")}
 }

@@ -304,7 +304,7 @@ func (g *Gateway) answer(req *Request, t *target, reply *upstream.Reply) Answer 
 		return out
 	}
 	result := m.Result.In(m.Body)
-	if reply.Era == wire.Modern && asksForInput(result) {
+	if reply.Era == wire.Modern && bridge.AsksForInput(result) {
 		asked, err := g.inputRequired(req, t, result, false)
 		if err != nil {
 			return g.trouble(req, err)
@@ -314,8 +314,8 @@ func (g *Gateway) answer(req *Request, t *target, reply *upstream.Reply) Answer 
 	}
 	switch method := req.Message.Method; {
 	case method == "tools/call":
-		if task := taskIn(req, reply.Era, result); task != nil {
-			if err := g.keepTask(req, t, task, crossing); err != nil {
+		if raw := taskIn(req, reply.Era, result); raw != nil {
+			if err := g.keepTask(req, t, raw, crossing); err != nil {
 				return g.toolError(req, err)
 			}
 		}
@@ -329,7 +329,7 @@ func (g *Gateway) answer(req *Request, t *target, reply *upstream.Reply) Answer 
 	}
 	var edits []wire.Edit
 	if req.aggregate() {
-		edits = spliceResult(t.server.Name(), req.Message.Method, result)
+		edits = catalog.SpliceResult(t.server.Name(), req.Message.Method, result)
 	}
 	switch {
 	case crossing && req.Era == wire.Modern:
@@ -350,22 +350,6 @@ func (g *Gateway) answer(req *Request, t *target, reply *upstream.Reply) Answer 
 	}
 	out.Body = withID(req.id(), m, wire.Edit{At: m.Result, With: result})
 	return out
-}
-
-const inputRequired = "input_required"
-
-// asksForInput reports whether any reader could take a result for a question:
-// of members with one name, some take the first and some the last.
-func asksForInput(result []byte) bool {
-	if !wire.MayHave(result, inputRequired) {
-		return false
-	}
-	for _, m := range wire.Members(result) {
-		if m.Key == "resultType" && wire.Text(m.Val.In(result)) == inputRequired {
-			return true
-		}
-	}
-	return false
 }
 
 // withID returns the response m with the client's id and the edits made.

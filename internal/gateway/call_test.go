@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolcrib/toolcrib/internal/bridge"
 	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/gateway/legacy"
 	"github.com/toolcrib/toolcrib/internal/page"
 	"github.com/toolcrib/toolcrib/internal/servers"
 	"github.com/toolcrib/toolcrib/internal/upstream"
@@ -109,7 +110,7 @@ func TestAsksForInput(t *testing.T) {
 		`"input_required"`: false,
 	}
 	for result, want := range tests {
-		if got := asksForInput([]byte(result)); got != want {
+		if got := bridge.AsksForInput([]byte(result)); got != want {
 			t.Errorf("%s: got %v", result, got)
 		}
 	}
@@ -165,7 +166,7 @@ func TestWant(t *testing.T) {
 		{"all", page.ShareServer, false, upstream.Share{}, ""},
 		{"a principal, in a session", page.SharePrincipal, true, ofPrincipal, `{"roots":{}}`},
 		{"a principal", page.SharePrincipal, false, ofPrincipal, `{"roots":{}}`},
-		{"a session", page.ShareSession, true, upstream.Share{Name: sessionShare}, `{"roots":{}}`},
+		{"a session", page.ShareSession, true, upstream.Share{Name: "session"}, `{"roots":{}}`},
 		{"a session, without one", page.ShareSession, false, ofPrincipal, `{"roots":{}}`},
 	}
 	for _, tt := range tests {
@@ -175,19 +176,19 @@ func TestWant(t *testing.T) {
 			req := &Request{Principal: someone, Era: wire.Modern, Message: m}
 			if tt.session {
 				req.Era, req.Session = wire.Legacy, sessionOf(t, &ear{}, `{"roots":{},"sampling":{}}`)
-				if tt.want.Name == sessionShare {
-					tt.want = req.Session.share()
+				if tt.want.Name == "session" {
+					tt.want = req.Session.Share()
 				}
 			}
 			w := g.want(req, serverOf(t, g, "s"))
 			if w.Era != req.Era || w.Share != tt.want || string(w.Declare.Capabilities) != tt.declare || (w.Declare.Info != nil) != (tt.declare != "") {
 				t.Errorf("got %+v, which declares %s as %s", w, w.Declare.Capabilities, w.Declare.Info)
 			}
-			if (w.Live != nil) != strings.HasPrefix(tt.want.Name, sessionShare) {
+			if (w.Live != nil) != (legacy.Of(tt.want) != "") {
 				t.Errorf("it lives with a session: %v", w.Live != nil)
 			}
 			if w.Live != nil {
-				req.Session.end()
+				req.Session.End()
 				if w.Live() {
 					t.Error("it outlives its session")
 				}

@@ -10,7 +10,6 @@ import (
 	"github.com/toolcrib/toolcrib/internal/bridge"
 	"github.com/toolcrib/toolcrib/internal/crib"
 	"github.com/toolcrib/toolcrib/internal/upstream"
-	"github.com/toolcrib/toolcrib/internal/upstream/gate"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
@@ -43,11 +42,16 @@ type openQuestion struct {
 
 // dialogues are those whose clients are asked at the moment.
 type dialogues struct {
+	lanes lanes // on which they are held
+
 	mu   sync.Mutex // guards byID
 	byID map[string]*dialogue
 }
 
-func (ds *dialogues) init() { ds.byID = make(map[string]*dialogue) }
+func (ds *dialogues) init() {
+	ds.byID = make(map[string]*dialogue)
+	ds.lanes.init()
+}
 
 func (ds *dialogues) add(d *dialogue) {
 	ds.mu.Lock()
@@ -65,7 +69,7 @@ func (ds *dialogues) take(id string) *dialogue {
 }
 
 // begin opens a dialogue over a leg like leg, which fits want.
-func (g *Gateway) begin(ctx context.Context, ex *exchange, t *target, leg upstream.Leg, want upstream.Want, ticket *gate.Ticket) (*upstream.Reply, error) {
+func (g *Gateway) begin(ctx context.Context, ex *exchange, t *target, leg upstream.Leg, want upstream.Want, ticket *upstream.Ticket) (*upstream.Reply, error) {
 	leg, leave, err := g.lane(ctx, t, leg, want)
 	if err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 
@@ -105,7 +104,7 @@ func (ex *exchange) translated(t *target) (wire.Message, error) {
 		return bridge.LegacyRequest(ex.req.Message)
 	}
 	s := ex.req.Session
-	m, err := bridge.ModernRequest(ex.req.Message, s.info, askable(ex.req, ex.server.Def()), s.logLevel())
+	m, err := bridge.ModernRequest(ex.req.Message, s.Info, askable(ex.req, ex.server.Def()), s.LogLevel())
 	if err != nil || t.inputs == nil {
 		return m, err
 	}
@@ -128,7 +127,7 @@ func (ex *exchange) modern(out *upstream.Outgoing, m wire.Message, t *target) er
 	case t.state != nil && t.state.Links:
 		return errChanged
 	case t.state != nil:
-		out.Edits = append(out.Edits, stateEdit(m, t.state))
+		out.Edits = append(out.Edits, bridge.StateEdit(m, t.state))
 	case t.inputs == nil && owns(m.Method) && (m.Params.RequestState.OK() || m.Params.InputResponses.OK()):
 		return crib.Errorf(crib.Invalid, "requestState and inputResponses belong to a question that the crib brought to this client, and it brought none")
 	}
@@ -161,33 +160,6 @@ func set(h *http.Header, name string, values []string) {
 		*h = make(http.Header)
 	}
 	(*h)[name] = values
-}
-
-// stateEdit puts the server's own state in the place of ours, or takes ours
-// out where the server gave none.
-func stateEdit(m wire.Message, s *bridge.State) wire.Edit {
-	at := m.Params.RequestState
-	if s.Upstream != nil {
-		return wire.Edit{At: at, With: s.Upstream}
-	}
-	// Take the member out with one of the commas beside it.
-	params := m.Params.All.In(m.Body)
-	members := wire.Members(params)
-	for i, mem := range members {
-		if mem.Key != "requestState" {
-			continue
-		}
-		from, to := mem.At.From, mem.At.To
-		switch {
-		case i+1 < len(members):
-			to = members[i+1].At.From
-		case i > 0:
-			from = members[i-1].At.To
-		}
-		base := m.Params.All.From
-		return wire.Edit{At: wire.Span{From: base + from, To: base + to}}
-	}
-	return wire.Edit{At: at, With: []byte("null")}
 }
 
 // Notification brings what the server tells because of this request to the
@@ -224,14 +196,14 @@ func (ex *exchange) Notification(m wire.Message) {
 // server sends until it does.
 func wantsLog(req *Request, m wire.Message) bool {
 	if req.Era == wire.Legacy {
-		return req.Session.wantsLog(m)
+		return req.Session.WantsLog(m)
 	}
 	asked := req.Message.Meta.LogLevel.In(req.Message.Body)
 	if asked == nil {
 		return false
 	}
 	level, _ := m.Params.Level.Text(m.Body)
-	return slices.Index(levels, level) >= slices.Index(levels, wire.Text(asked))
+	return wire.Logged(level, wire.Text(asked))
 }
 
 // askable are the capabilities by which a server may ask the client of req
@@ -243,7 +215,7 @@ func askable(req *Request, def *servers.Definition) []byte {
 // declared are the raw capabilities of the client of req.
 func declared(req *Request) []byte {
 	if req.Session != nil {
-		return req.Session.capabilities
+		return req.Session.Capabilities
 	}
 	return req.Message.Meta.ClientCapabilities.In(req.Message.Body)
 }
@@ -275,7 +247,7 @@ func (ex *exchange) Request(m wire.Message, answer func([]byte)) {
 // askSession asks a legacy client on the stream of its request.
 func (ex *exchange) askSession(m wire.Message, kind string, answer func([]byte)) {
 	s := ex.req.Session
-	id, ok := s.ask(func(resp wire.Message) {
+	id, ok := s.Ask(func(resp wire.Message) {
 		ex.mu.Lock()
 		delete(ex.asked, string(m.ID.In(m.Body)))
 		ex.mu.Unlock()
@@ -286,12 +258,12 @@ func (ex *exchange) askSession(m wire.Message, kind string, answer func([]byte))
 		return
 	}
 	if !ex.remember(m, id) {
-		s.withdraw(id)
+		s.Withdraw(id)
 		return
 	}
 	edits := []wire.Edit{{At: m.ID, With: []byte(id)}}
 	if ex.req.aggregate() {
-		edits = append(edits, signed(ex.server.Name(), kind, m.Body, m.Params.All)...)
+		edits = append(edits, bridge.Signed(ex.server.Name(), kind, m.Body, m.Params.All)...)
 	}
 	_, sink := ex.listener()
 	sink.Send(wire.Apply(nil, m.Body, edits...))
@@ -331,7 +303,7 @@ func (ex *exchange) withdrawn(m wire.Message) {
 	if !ok {
 		return
 	}
-	ex.req.Session.forget(id)
+	ex.req.Session.Forget(id)
 	sink.Send(wire.Apply(nil, m.Body, wire.Edit{At: m.Params.RequestID, With: []byte(id)}))
 }
 
@@ -345,6 +317,6 @@ func (ex *exchange) close() {
 	ex.done, ex.asked = true, nil
 	ex.mu.Unlock()
 	for _, id := range ids {
-		ex.req.Session.withdraw(id)
+		ex.req.Session.Withdraw(id)
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/toolcrib/toolcrib/internal/bridge"
 	"github.com/toolcrib/toolcrib/internal/catalog"
 	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/gateway/legacy"
+	"github.com/toolcrib/toolcrib/internal/gateway/task"
 	"github.com/toolcrib/toolcrib/internal/servers"
 	"github.com/toolcrib/toolcrib/internal/upstream"
 	"github.com/toolcrib/toolcrib/internal/wire"
@@ -27,7 +29,7 @@ const (
 	SessionIdle     = time.Hour              // since the last request, after which a legacy session ends
 	MaxSessions     = 10_000                 // legacy sessions; over it, one of whoever has most ends
 	MaxInstructions = 4 << 10                // bytes of the aggregate's instructions, ours and the servers' together
-	MaxSubscribed   = 1_000                  // resources that one client is told of
+	MaxSubscribed   = legacy.MaxSubscribed   // resources that one client is told of
 	joinChanges     = 100 * time.Millisecond // changes within it become one notification
 )
 
@@ -49,15 +51,12 @@ type Gateway struct {
 	version   string
 	log       *slog.Logger
 	redact    func(string) string
-	sessions  sessions
+	sessions  *legacy.Sessions
 	news      news
 	levels    logLevels
 	dialogues dialogues
-	lanes     lanes
-	tasks     tasks
+	tasks     *task.Registry
 	entrance  turnstile
-	open      context.Context // ends when no more streams may be held open
-	drain     context.CancelFunc
 	life      context.Context // ends with the gateway
 	end       context.CancelFunc
 	work      sync.WaitGroup
@@ -80,20 +79,17 @@ func New(o Options) (*Gateway, error) {
 	if o.Redact == nil {
 		o.Redact = func(s string) string { return s }
 	}
-	g := &Gateway{cat: o.Catalog, sealer: o.Sealer, version: o.Version, log: o.Log, redact: o.Redact}
+	g := &Gateway{cat: o.Catalog, sealer: o.Sealer, version: o.Version, log: o.Log, redact: o.Redact, tasks: task.NewRegistry()}
 	g.life, g.end = context.WithCancel(context.Background())
-	g.open, g.drain = context.WithCancel(g.life)
-	g.sessions.init(o.SessionIdle, o.MaxSessions)
+	g.sessions = legacy.NewSessions(o.SessionIdle, o.MaxSessions)
 	g.news.init()
 	g.levels.init()
 	g.dialogues.init()
-	g.lanes.init()
-	g.tasks.init()
-	g.entrance.init()
+	g.entrance.init(g.life)
 	stop := g.cat.Subscribe(g.news.changed)
 	g.work.Go(func() {
 		defer stop()
-		g.sessions.expire(g.life, g.endSession)
+		g.sessions.Expire(g.life, g.endSession)
 	})
 	g.work.Go(g.tellChanges)
 	return g, nil
@@ -104,9 +100,8 @@ func New(o Options) (*Gateway, error) {
 // passes: cancellations, and answers to questions of servers.
 func (g *Gateway) Drain() {
 	g.entrance.stop()
-	g.drain()
-	for _, s := range g.sessions.all() {
-		s.outlet.Close()
+	for _, s := range g.sessions.All() {
+		s.Outlet().Close()
 	}
 }
 
@@ -120,7 +115,7 @@ func (g *Gateway) Drained() <-chan struct{} { return g.entrance.empty }
 func (g *Gateway) Close() {
 	g.Drain()
 	g.end()
-	g.sessions.closeAll()
+	g.sessions.CloseAll()
 	g.work.Wait()
 }
 
@@ -167,10 +162,10 @@ func (g *Gateway) Handle(ctx context.Context, req *Request, sink Sink) Answer {
 	if req.Era == wire.Legacy {
 		detached, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		defer cancel()
-		if !req.Session.begin(req.id(), cancel) {
+		if !req.Session.Begin(req.id(), cancel) {
 			return refuse(req, wire.CodeInvalidRequest, "a request with this id is already open in this session", http.StatusBadRequest)
 		}
-		defer req.Session.finish(req.id())
+		defer req.Session.Finish(req.id())
 		return g.dispatch(detached, req, sink)
 	}
 	return g.dispatch(ctx, req, sink)
@@ -209,7 +204,7 @@ func (g *Gateway) dispatch(ctx context.Context, req *Request, sink Sink) Answer 
 		}
 	}
 	if isTask(req.Message.Method) {
-		return g.task(ctx, req, sink)
+		return g.aboutTask(ctx, req, sink)
 	}
 	return g.vendor(ctx, req, sink)
 }
@@ -222,24 +217,10 @@ func (g *Gateway) Notification(req *Request) {
 	}
 	switch m.Method {
 	case "notifications/cancelled":
-		req.Session.cancel(m.Params.RequestID.In(m.Body))
+		req.Session.Cancel(m.Params.RequestID.In(m.Body))
 	case "notifications/roots/list_changed":
 		g.tellRootsChanged(req)
 	}
-}
-
-// sessionShare begins the names of the legs of sessions. The others of a
-// principal are named by what its clients can be asked.
-const sessionShare = "session "
-
-// sharesWith reports whether a principal, in a session or without one, is
-// among those who share a leg.
-func sharesWith(share upstream.Share, p crib.Principal, s *Session) bool {
-	if share.Owner != p.String() {
-		return share == upstream.Share{}
-	}
-	id, ofSession := strings.CutPrefix(share.Name, sessionShare)
-	return !ofSession || s != nil && s.ID == id
 }
 
 // wantOf is want of req for any server.
@@ -253,13 +234,13 @@ func (g *Gateway) want(req *Request, srv *catalog.Server) upstream.Want {
 	d := srv.Def().Dialogue
 	switch {
 	case d.Share == servers.ShareSession && req.Session != nil:
-		w.Share, w.Live = req.Session.share(), req.Session.live
+		w.Share, w.Live = req.Session.Share(), req.Session.Live
 	case d.Share == servers.ShareSession || d.Share == servers.SharePrincipal:
 		return principalWant(req, d.May)
 	default:
 		return w
 	}
-	w.Declare = upstream.Declaration{Info: req.Session.info, Capabilities: permitted(req.Session.capabilities, d.May)}
+	w.Declare = upstream.Declaration{Info: req.Session.Info, Capabilities: permitted(req.Session.Capabilities, d.May)}
 	return w
 }
 
@@ -268,7 +249,7 @@ func principalWant(req *Request, may []string) upstream.Want {
 	caps := bridge.Capabilities(declared(req), may)
 	w := upstream.Want{Era: req.Era, Share: upstream.Share{Owner: req.Principal.String(), Name: string(caps)}}
 	if req.Session != nil {
-		w.Declare = upstream.Declaration{Info: req.Session.info, Capabilities: permitted(req.Session.capabilities, may)}
+		w.Declare = upstream.Declaration{Info: req.Session.Info, Capabilities: permitted(req.Session.Capabilities, may)}
 	} else {
 		w.Declare = upstream.Declaration{Info: req.Message.Meta.ClientInfo.In(req.Message.Body), Capabilities: caps}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolcrib/toolcrib/internal/bridge"
 	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/gateway/legacy"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
@@ -57,14 +58,14 @@ func (g *Gateway) Initialize(ctx context.Context, req *Request, outlet Outlet) (
 			return nil, g.failure(req, err)
 		}
 	}
-	s := newSession(req, wire.NegotiateLegacy(asked), outlet)
+	s := legacy.New(req.Principal, req.Server, wire.NegotiateLegacy(asked), req.Message, outlet)
 	req.Session = s
 	result, err := g.initializeResult(ctx, req)
 	if err != nil || ctx.Err() != nil {
 		g.endSession(s) // the client left: nobody else would end what was begun for it
 		return nil, g.failure(req, err)
 	}
-	for _, old := range g.sessions.add(s) {
+	for _, old := range g.sessions.Add(s) {
 		g.endSession(old)
 	}
 	return s, Answer{Body: wire.ResultBody(req.id(), result)}
@@ -149,7 +150,7 @@ func (g *Gateway) subscribe(ctx context.Context, req *Request) Answer {
 		return refuse(req, wire.CodeInvalidParams, req.Message.Method+" needs a uri", 0)
 	}
 	if req.Message.Method == "resources/unsubscribe" {
-		req.Session.unsubscribe(uri)
+		req.Session.Unsubscribe(uri)
 		return Answer{Body: wire.ResultBody(req.id(), []byte("{}"))}
 	}
 	t, err := g.findResource(ctx, req, uri)
@@ -160,7 +161,7 @@ func (g *Gateway) subscribe(ctx context.Context, req *Request) Answer {
 	if err != nil {
 		return g.failure(req, err)
 	}
-	if !req.Session.subscribed(uri, interest{t.server.Name(), t.name}, stop) {
+	if !req.Session.Subscribe(uri, legacy.Interest{Server: t.server.Name(), URI: t.name}, stop) {
 		stop()
 		return g.failure(req, crib.Errorf(crib.Busy, "a client is told of at most %d resources", MaxSubscribed))
 	}

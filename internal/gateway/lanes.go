@@ -66,17 +66,17 @@ func (g *Gateway) lane(ctx context.Context, t *target, leg upstream.Leg, want up
 		return leg, func() {}, nil
 	}
 	key := lane{t.server.Name(), want.Share}
-	n, ok := g.lanes.enter(key)
+	n, ok := g.dialogues.lanes.enter(key)
 	switch {
 	case !ok:
 		return leg, func() {}, nil
 	case n == 0:
-		return leg, func() { g.lanes.leave(key, 0) }, nil
+		return leg, func() { g.dialogues.lanes.leave(key, 0) }, nil
 	}
 	want.Share.Name += " " + strconv.Itoa(n)
 	leave = func() {
 		t.server.Drop(want.Share)
-		g.lanes.leave(key, n)
+		g.dialogues.lanes.leave(key, n)
 	}
 	own, err := t.server.Up().Leg(ctx, want)
 	if err == nil && own.Hello().Era != wire.Legacy {

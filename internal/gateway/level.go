@@ -12,16 +12,12 @@ import (
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
-// levels are those of log messages, from the most verbose on (2025-11-25,
-// Logging, Log Levels).
-var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
-
 // moreVerbose returns the more verbose of two levels; "" is none.
 func moreVerbose(a, b string) string {
 	switch {
 	case a == "":
 		return b
-	case b == "" || slices.Index(levels, a) <= slices.Index(levels, b):
+	case b == "" || slices.Index(wire.LogLevels, a) <= slices.Index(wire.LogLevels, b):
 		return a
 	}
 	return b
@@ -42,7 +38,7 @@ func (l *logLevels) init() { l.told = make(map[*wire.Hello]string) }
 func (l *logLevels) recount(all []*Session) {
 	most := ""
 	for _, s := range all {
-		most = moreVerbose(most, s.wantedLevel())
+		most = moreVerbose(most, s.WantedLevel())
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,8 +85,8 @@ func (l *logLevels) note(h *wire.Hello, level string, leg upstream.Leg, life con
 // next request.
 func (g *Gateway) setLevel(ctx context.Context, req *Request) Answer {
 	level, ok := req.Message.Params.Level.Text(req.Message.Body)
-	if !ok || !slices.Contains(levels, level) {
-		return refuse(req, wire.CodeInvalidParams, "the level must be one of "+strings.Join(levels, ", "), 0)
+	if !ok || !slices.Contains(wire.LogLevels, level) {
+		return refuse(req, wire.CodeInvalidParams, "the level must be one of "+strings.Join(wire.LogLevels, ", "), 0)
 	}
 	tell := g.cat.Servers()
 	if !req.aggregate() {
@@ -103,8 +99,8 @@ func (g *Gateway) setLevel(ctx context.Context, req *Request) Answer {
 		}
 		tell = []*catalog.Server{srv}
 	}
-	req.Session.setLevel(level)
-	g.levels.recount(g.sessions.all())
+	req.Session.SetLevel(level)
+	g.levels.recount(g.sessions.All())
 	for _, srv := range tell {
 		if srv.Up().State().Legs == 0 {
 			continue
@@ -131,10 +127,10 @@ func (g *Gateway) tellLevel(ctx context.Context, req *Request, srv *catalog.Serv
 	}
 	own := wire.Text(req.Message.Meta.LogLevel.In(req.Message.Body))
 	if req.Session != nil {
-		own = req.Session.wantedLevel()
+		own = req.Session.WantedLevel()
 	}
 	due := g.levels.due(h, own, srv.Def().Dialogue.Share != servers.ShareSession)
-	if due == "" || !slices.Contains(levels, due) {
+	if due == "" || !slices.Contains(wire.LogLevels, due) {
 		return
 	}
 	g.levels.note(h, due, leg, g.life, &g.work)

@@ -11,6 +11,7 @@ import (
 	"github.com/toolcrib/toolcrib/internal/bridge"
 	"github.com/toolcrib/toolcrib/internal/catalog"
 	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/gateway/legacy"
 	"github.com/toolcrib/toolcrib/internal/servers"
 	"github.com/toolcrib/toolcrib/internal/upstream"
 	"github.com/toolcrib/toolcrib/internal/wire"
@@ -131,5 +132,5 @@ func (e *ear) take() []string {
 func sessionOf(t *testing.T, outlet Outlet, capabilities string) *Session {
 	t.Helper()
 	m := fromClient(t, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`,"clientInfo":{"name":"c","version":"1"}}}`)
-	return newSession(&Request{Principal: someone, Era: wire.Legacy, Message: m}, wire.NewestLegacy, outlet)
+	return legacy.New(someone, "", wire.NewestLegacy, m, outlet)
 }

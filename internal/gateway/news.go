@@ -3,12 +3,12 @@ package gateway
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/catalog"
 	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/gateway/legacy"
 	"github.com/toolcrib/toolcrib/internal/upstream"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
@@ -30,7 +30,7 @@ type subscription struct {
 	server    string // "" is the aggregate
 	id        []byte // raw id of the request
 	kinds     [len(catalog.Kinds)]bool
-	resources map[interest]string // → the URI the client used
+	resources map[legacy.Interest]string // → the URI the client used
 	sink      Sink
 }
 
@@ -102,9 +102,9 @@ func (g *Gateway) tellChanges() {
 		case <-pause.C:
 		}
 		changes := g.news.take()
-		for _, s := range g.sessions.all() {
+		for _, s := range g.sessions.All() {
 			for _, method := range methodsOf(heardBy(changes, s.Principal, s), s.Server, nil) {
-				s.outlet.Push([]byte(`{"jsonrpc":"2.0","method":"` + method + `"}`))
+				s.Outlet().Push([]byte(`{"jsonrpc":"2.0","method":"` + method + `"}`))
 			}
 		}
 		for _, s := range g.news.all() {
@@ -118,7 +118,7 @@ func (g *Gateway) tellChanges() {
 // heardBy are the changes of lists that a principal gets, in a session or
 // without one.
 func heardBy(changes []catalog.Change, p crib.Principal, s *Session) []catalog.Change {
-	foreign := func(ch catalog.Change) bool { return !sharesWith(ch.Share, p, s) }
+	foreign := func(ch catalog.Change) bool { return !legacy.SharesWith(ch.Share, p, s) }
 	if !slices.ContainsFunc(changes, foreign) {
 		return changes
 	}
@@ -157,10 +157,8 @@ func (g *Gateway) Told(server string, share upstream.Share, m wire.Message) {
 		return
 	}
 	if m.Method != "notifications/resources/updated" {
-		if id, own := strings.CutPrefix(share.Name, sessionShare); own {
-			if s := g.sessions.get(id); s != nil && s.wantsLog(m) {
-				s.outlet.Push(m.Body)
-			}
+		if s := g.sessions.Get(legacy.Of(share)); s != nil && s.WantsLog(m) {
+			s.Outlet().Push(m.Body)
 		}
 		return
 	}
@@ -168,14 +166,14 @@ func (g *Gateway) Told(server string, share upstream.Share, m wire.Message) {
 	if !ok {
 		return
 	}
-	of := interest{server, uri}
-	for _, s := range g.sessions.all() {
-		if known, ok := s.uriFor(of); ok && sharesWith(share, s.Principal, s) {
-			s.outlet.Push(wire.Apply(nil, m.Body, wire.Edit{At: m.Params.URI, With: wire.Quote(known)}))
+	of := legacy.Interest{Server: server, URI: uri}
+	for _, s := range g.sessions.All() {
+		if known, ok := s.URIFor(of); ok && legacy.SharesWith(share, s.Principal, s) {
+			s.Outlet().Push(wire.Apply(nil, m.Body, wire.Edit{At: m.Params.URI, With: wire.Quote(known)}))
 		}
 	}
 	for _, s := range g.news.all() {
-		if known, ok := s.resources[of]; ok && sharesWith(share, s.principal, nil) {
+		if known, ok := s.resources[of]; ok && legacy.SharesWith(share, s.principal, nil) {
 			s.sink.Send(s.updated(m, known))
 		}
 	}
@@ -207,12 +205,12 @@ func (g *Gateway) listen(ctx context.Context, req *Request, sink Sink) Answer {
 			return g.failure(req, err)
 		}
 	}
-	s := &subscription{principal: req.Principal, server: req.Server, id: req.id(), resources: make(map[interest]string), sink: sink}
+	s := &subscription{principal: req.Principal, server: req.Server, id: req.id(), resources: make(map[legacy.Interest]string), sink: sink}
 	honoured := s.kindsOf(filter)
 	wanted := g.resourcesOf(ctx, req, filter)
 	uris := []byte{'['}
 	for _, w := range wanted {
-		s.resources[w.interest] = w.known
+		s.resources[w.Interest] = w.known
 		uris = appendItem(uris, wire.Quote(w.known))
 	}
 	if len(wanted) > 0 {
@@ -224,7 +222,7 @@ func (g *Gateway) listen(ctx context.Context, req *Request, sink Sink) Answer {
 	defer g.watchAll(ctx, req, wanted)()
 	select {
 	case <-ctx.Done():
-	case <-g.open.Done():
+	case <-g.entrance.streams.Done():
 	}
 	result := slices.Concat([]byte(`{"resultType":"complete","_meta":{"`+wire.MetaSubscriptionID+`":`), req.id(), []byte("}}"))
 	return Answer{Body: wire.ResultBody(req.id(), result)}
@@ -254,7 +252,7 @@ func (s *subscription) kindsOf(filter []byte) []wire.Set {
 
 // wantedResource is a resource that a client wants to be told of.
 type wantedResource struct {
-	interest
+	legacy.Interest
 	of    *catalog.Server
 	known string // the URI the client used
 }
@@ -269,7 +267,7 @@ func (g *Gateway) resourcesOf(ctx context.Context, req *Request, filter []byte) 
 		if uri == "" || err != nil || len(out) >= MaxSubscribed || !t.server.Tells(g.want(req, t.server)) {
 			continue
 		}
-		out = append(out, wantedResource{interest{t.server.Name(), t.name}, t.server, uri})
+		out = append(out, wantedResource{legacy.Interest{Server: t.server.Name(), URI: t.name}, t.server, uri})
 	}
 	return out
 }
@@ -283,9 +281,9 @@ func (g *Gateway) watchAll(ctx context.Context, req *Request, wanted []wantedRes
 	ctx, cancel := context.WithCancel(ctx)
 	for _, w := range wanted {
 		asking.Go(func() {
-			stop, err := w.of.SubscribeResource(ctx, g.want(req, w.of), w.uri)
+			stop, err := w.of.SubscribeResource(ctx, g.want(req, w.of), w.URI)
 			if err != nil {
-				g.log.Info("a server tells of no changes of a resource", "server", w.server, "err", err)
+				g.log.Info("a server tells of no changes of a resource", "server", w.Server, "err", err)
 				return
 			}
 			mu.Lock()

@@ -28,7 +28,7 @@ func (g *Gateway) carry(ctx context.Context, req *Request, t *target, sink Sink)
 			return reply, err
 		}
 		result := reply.Message.Result.In(reply.Message.Body)
-		if !asksForInput(result) {
+		if !bridge.AsksForInput(result) {
 			return reply, nil
 		}
 		if err := t.mayAskFor(req, result, round); err != nil {
@@ -92,20 +92,20 @@ func (g *Gateway) put(ctx context.Context, req *Request, t *target, questions []
 	open := make([]string, 0, len(questions))
 	defer func() {
 		for _, id := range open {
-			if _, still := s.take(id); still {
+			if s.Forget(id) {
 				sink.Send([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`))
 			}
 		}
 	}()
 	for i, q := range questions {
-		id, ok := s.ask(func(m wire.Message) { came <- answered{i, m} }, func() { came <- answered{index: i} })
+		id, ok := s.Ask(func(m wire.Message) { came <- answered{i, m} }, func() { came <- answered{index: i} })
 		if !ok {
 			return nil, errLeft
 		}
 		open = append(open, id)
 		body := bridge.LegacyQuestion(q).Request(id)
 		if req.aggregate() {
-			body = wire.Apply(nil, body, signedAt(t.server.Name(), q.Kind(), body, 0)...)
+			body = wire.Apply(nil, body, bridge.SignedAt(t.server.Name(), q.Kind(), body, 0)...)
 		}
 		sink.Send(body)
 	}
@@ -193,22 +193,11 @@ func (g *Gateway) inputRequired(req *Request, t *target, result []byte, links bo
 	sets := []wire.Set{{Key: "requestState", Val: wire.Quote(sealed)}}
 	if req.aggregate() {
 		asked := wire.Get(result, "inputRequests")
-		if edits := signedAll(t.server.Name(), asked); len(edits) > 0 {
+		if edits := bridge.SignedAll(t.server.Name(), asked); len(edits) > 0 {
 			sets = append(sets, wire.Set{Key: "inputRequests", Val: wire.Apply(nil, asked, edits...)})
 		}
 	}
 	return wire.SetMembers(nil, result, sets...), nil
-}
-
-// signedAll is signed for all questions of an inputRequests.
-func signedAll(server string, asked []byte) []wire.Edit {
-	var edits []wire.Edit
-	for _, q := range wire.Members(asked) {
-		question := q.Val.In(asked)
-		method, _ := wire.GetText(question, "method")
-		edits = append(edits, signedAt(server, bridge.KindOf(method), question, q.Val.From)...)
-	}
-	return edits
 }
 
 // links are the links that a legacy server wants to have visited first, nil if
@@ -247,38 +236,6 @@ func (t *target) consented(req *Request) error {
 	for _, m := range wire.Members(responses) {
 		if action, _ := wire.GetText(m.Val.In(responses), "action"); action != "accept" {
 			return crib.Errorf(crib.Denied, "server %s needs a link to be visited first, and that was declined", t.server.Name())
-		}
-	}
-	return nil
-}
-
-// signedAt is signed for a question that lies at base.
-func signedAt(server, kind string, question []byte, base int) []wire.Edit {
-	for _, m := range wire.Members(question) {
-		if m.Key != "params" {
-			continue
-		}
-		edits := signed(server, kind, question, m.Val)
-		for i := range edits {
-			edits[i].At.From += base
-			edits[i].At.To += base
-		}
-		return edits
-	}
-	return nil
-}
-
-// signed puts the server's name before the text that a question shows to a
-// person, where the client cannot see which of the servers asks. params is the
-// params object of the question in body.
-func signed(server, kind string, body []byte, params wire.Span) []wire.Edit {
-	if kind != bridge.Elicitation {
-		return nil
-	}
-	for _, m := range wire.Members(params.In(body)) {
-		if m.Key == "message" && body[params.From+m.Val.From] == '"' {
-			at := params.From + m.Val.From + 1
-			return []wire.Edit{{At: wire.Span{From: at, To: at}, With: []byte("[" + server + "] ")}}
 		}
 	}
 	return nil

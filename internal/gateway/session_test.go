@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -9,93 +8,12 @@ import (
 
 	"github.com/toolcrib/toolcrib/internal/catalog"
 	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/gateway/legacy"
 	"github.com/toolcrib/toolcrib/internal/page"
 	"github.com/toolcrib/toolcrib/internal/servers"
 	"github.com/toolcrib/toolcrib/internal/upstream"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
-
-// An id is what its bytes are: 1 and "1" are two requests.
-func TestRequestsOfASession(t *testing.T) {
-	s := sessionOf(t, &ear{}, `{}`)
-	var ended []string
-	begin := func(id string) bool {
-		return s.begin([]byte(id), func() { ended = append(ended, id) })
-	}
-	for _, id := range []string{`1`, `"1"`, `"a"`} {
-		if !begin(id) {
-			t.Fatalf("%s was not opened", id)
-		}
-		if begin(id) {
-			t.Fatalf("%s was opened twice", id)
-		}
-	}
-	for _, id := range []string{`2`, `"2"`, `01`, ``, `"\u0061"`} {
-		s.cancel([]byte(id))
-	}
-	if len(ended) != 0 {
-		t.Fatalf("%v were cancelled", ended)
-	}
-	s.cancel([]byte(`"1"`))
-	if fmt.Sprint(ended) != `["1"]` {
-		t.Fatalf("%v were cancelled", ended)
-	}
-	s.finish([]byte(`"1"`))
-	s.cancel([]byte(`"1"`))
-	if len(ended) != 1 {
-		t.Error("a request that has ended was cancelled")
-	}
-	if !begin(`"1"`) {
-		t.Error("an id cannot be used again")
-	}
-	s.end()
-	if len(ended) != 4 {
-		t.Errorf("the end cancelled %v", ended)
-	}
-	if begin(`9`) || s.live() {
-		t.Error("a session that has ended takes requests")
-	}
-}
-
-// A question is answered or withdrawn, once.
-func TestQuestionsOfASession(t *testing.T) {
-	type outcome struct{ answered, withdrawn int }
-	answerTo := func(id string) wire.Message {
-		return fromClient(t, `{"jsonrpc":"2.0","id":`+id+`,"result":{}}`)
-	}
-	tests := []struct {
-		name string
-		do   func(s *Session, id string)
-		want outcome
-	}{
-		{"answered", func(s *Session, id string) { s.Respond(answerTo(id)) }, outcome{1, 0}},
-		{"answered twice", func(s *Session, id string) { s.Respond(answerTo(id)); s.Respond(answerTo(id)) }, outcome{1, 0}},
-		{"another id", func(s *Session, _ string) { s.Respond(answerTo(`"crib-2"`)); s.Respond(answerTo(`1`)) }, outcome{0, 0}},
-		{"forgotten", func(s *Session, id string) { s.forget(id); s.Respond(answerTo(id)) }, outcome{0, 0}},
-		{"withdrawn", func(s *Session, id string) { s.withdraw(id); s.withdraw(id); s.Respond(answerTo(id)) }, outcome{0, 1}},
-		{"the session ends", func(s *Session, id string) { s.end(); s.end(); s.Respond(answerTo(id)) }, outcome{0, 1}},
-		{"answered, and the session ends", func(s *Session, id string) { s.Respond(answerTo(id)); s.end() }, outcome{1, 0}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			s := sessionOf(t, &ear{}, `{}`)
-			var got outcome
-			id, ok := s.ask(func(wire.Message) { got.answered++ }, func() { got.withdrawn++ })
-			if !ok || id != `"crib-1"` {
-				t.Fatalf("got %s, %v", id, ok)
-			}
-			tt.do(s, id)
-			if got != tt.want {
-				t.Errorf("got %+v, want %+v", got, tt.want)
-			}
-		})
-	}
-	s := sessionOf(t, &ear{}, `{}`)
-	s.end()
-	if _, ok := s.ask(nil, nil); ok {
-		t.Error("a session that has ended is asked")
-	}
-}
 
 // asking is a legacy client's call to a server, and what comes of it.
 type asking struct {
@@ -104,6 +22,8 @@ type asking struct {
 	answers []string // that the server got
 }
 
+// An id is what its bytes are: 1 and "1" are two requests.
+// A question is answered or withdrawn, once.
 // newAsking opens a call of a client with these capabilities at a server with
 // this dialogue, which the client reaches on the aggregate or on its own.
 func newAsking(t *testing.T, aggregate bool, capabilities string, d page.Dialogue) *asking {
@@ -189,7 +109,7 @@ func TestTheLifeOfAQuestion(t *testing.T) {
 	})
 	t.Run("the session ends", func(t *testing.T) {
 		a := begin(t, false)
-		a.req.Session.end()
+		a.req.Session.End()
 		a.close()
 		a.expect(t, brought, declined)
 	})
@@ -201,7 +121,7 @@ func TestTheLifeOfAQuestion(t *testing.T) {
 	})
 	t.Run("asked behind the end of the session", func(t *testing.T) {
 		a := newAsking(t, false, `{"elicitation":{}}`, ownDialogue)
-		a.req.Session.end()
+		a.req.Session.End()
 		a.ask(t, asksMe)
 		a.expect(t, "", declined)
 	})
@@ -257,7 +177,7 @@ func TestNotificationsOfACall(t *testing.T) {
 	}
 	a.expect(t, strings.Replace(progress, "12", `"p"`, 1)+"\n"+info+"\n"+other, "")
 
-	a.req.Session.setLevel("warning")
+	a.req.Session.SetLevel("warning")
 	a.Notification(fromServer(t, info))
 	a.Notification(fromServer(t, strings.Replace(info, "info", "error", 1)))
 	a.expect(t, strings.Replace(info, "info", "error", 1), "")
@@ -272,34 +192,6 @@ func TestNotificationsOfACall(t *testing.T) {
 	a.Notification(fromServer(t, info))
 	a.Notification(fromServer(t, strings.Replace(info, "info", "debug", 1)))
 	a.expect(t, info, "")
-}
-
-func TestSharesWith(t *testing.T) {
-	s := sessionOf(t, &ear{}, `{}`)
-	other := crib.Principal{Kind: crib.Token, ID: "other"}
-	tests := []struct {
-		name  string
-		share upstream.Share
-		p     crib.Principal
-		s     *Session
-		want  bool
-	}{
-		{"everybody", upstream.Share{}, someone, nil, true},
-		{"a session", s.share(), someone, s, true},
-		{"another session", upstream.Share{Owner: someone.String(), Name: sessionShare + "x"}, someone, s, false},
-		{"no session", s.share(), someone, nil, false},
-		{"a principal", upstream.Share{Owner: someone.String(), Name: "{}"}, someone, nil, true},
-		{"a principal whose clients can be asked", upstream.Share{Owner: someone.String(), Name: `{"roots":{}}`}, someone, nil, true},
-		{"another principal whose clients can be asked", upstream.Share{Owner: someone.String(), Name: `{"roots":{}}`}, other, nil, false},
-		{"a principal in a session", upstream.Share{Owner: someone.String(), Name: "{}"}, someone, s, true},
-		{"another principal", upstream.Share{Owner: someone.String(), Name: "{}"}, other, nil, false},
-		{"another principal with a session of that name", upstream.Share{Owner: someone.String(), Name: "{}"}, other, s, false},
-	}
-	for _, tt := range tests {
-		if got := sharesWith(tt.share, tt.p, tt.s); got != tt.want {
-			t.Errorf("%s: got %v", tt.name, got)
-		}
-	}
 }
 
 func TestMoreVerbose(t *testing.T) {
@@ -347,80 +239,15 @@ func TestDueLevels(t *testing.T) {
 
 // The one that is idle for longest makes room; one with an open request is not
 // idle.
-func TestSessionsMakeRoom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var ss sessions
-		ss.init(time.Hour, 2)
-		pass := func() { <-time.After(time.Second) }
-		busy, idle, next := sessionOf(t, &ear{}, `{}`), sessionOf(t, &ear{}, `{}`), (*Session)(nil)
-		busy.begin([]byte("1"), func() {})
-		if out := append(ss.add(busy), ss.add(idle)...); len(out) != 0 {
-			t.Fatalf("%d sessions went", len(out))
-		}
-		pass()
-		next = sessionOf(t, &ear{}, `{}`)
-		if out := ss.add(next); len(out) != 1 || out[0] != idle {
-			t.Fatalf("%v made room", out)
-		}
-		if ss.get(idle.ID) != nil || ss.get(busy.ID) != busy || ss.get(next.ID) != next || len(ss.all()) != 2 {
-			t.Error("the wrong ones are left")
-		}
-		if ss.remove(idle.ID) != nil || ss.remove(next.ID) != next || ss.remove(next.ID) != nil {
-			t.Error("a session can be removed other than once")
-		}
-	})
-}
-
 // Who opens many sessions pays for them itself: another's stays, however long
 // it is idle.
-func TestSessionsMakeRoomAtTheirOwnExpense(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var ss sessions
-		ss.init(time.Hour, 3)
-		quiet := sessionOf(t, &ear{}, `{}`)
-		quiet.Principal = crib.Principal{Kind: crib.Token, ID: "quiet"}
-		ss.add(quiet)
-		var many []*Session
-		for i := range 20 {
-			<-time.After(time.Second)
-			many = append(many, sessionOf(t, &ear{}, `{}`))
-			out := ss.add(many[i])
-			if i >= 2 && (len(out) != 1 || out[0] != many[i-2]) {
-				t.Fatalf("%v made room for number %d", out, i)
-			}
-		}
-		if ss.get(quiet.ID) != quiet {
-			t.Error("the one session of another has ended")
-		}
-	})
-}
-
 // A session that is not used ends; a question that was answered is use.
-func TestSessionsExpire(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGateway(t)
-		outlet := &ear{}
-		s := sessionOf(t, outlet, `{}`)
-		g.sessions.add(s)
-		<-time.After(SessionIdle / 2)
-		s.Respond(fromClient(t, `{"jsonrpc":"2.0","id":"crib-9","result":{}}`))
-		<-time.After(SessionIdle * 3 / 4)
-		if g.Sessions() != 1 {
-			t.Error("a session that is used has ended")
-		}
-		<-time.After(SessionIdle / 2)
-		if g.Sessions() != 0 || s.live() || outlet.closed != 1 {
-			t.Errorf("%d sessions, live %v, closed %d times", g.Sessions(), s.live(), outlet.closed)
-		}
-	})
-}
-
 // Anybody else's session, and one of another endpoint, look as if there were
 // none.
 func TestASessionIsItsOwners(t *testing.T) {
 	g := newGateway(t)
 	s := sessionOf(t, &ear{}, `{}`)
-	g.sessions.add(s)
+	g.sessions.Add(s)
 	if got, err := g.Session(someone, "", s.ID); got != s || err != nil {
 		t.Fatalf("got %v, %v", got, err)
 	}
@@ -444,44 +271,6 @@ func TestASessionIsItsOwners(t *testing.T) {
 func second[T any](_ T, err error) error { return err }
 
 // A subscription is stopped once, whoever ends it.
-func TestWhatASessionIsToldOf(t *testing.T) {
-	s := sessionOf(t, &ear{}, `{}`)
-	stopped := map[string]int{}
-	watch := func(uri, of, name string) bool {
-		return s.subscribed(uri, interest{"s", of}, func() { stopped[name]++ })
-	}
-	if !watch("crib.s+a:", "a:", "first") || !watch("crib.s+a:", "a:", "again") || !watch("crib.s+b:", "b:", "other") {
-		t.Fatal("not taken")
-	}
-	if uri, ok := s.uriFor(interest{"s", "a:"}); uri != "crib.s+a:" || !ok {
-		t.Errorf("got %q, %v", uri, ok)
-	}
-	if _, ok := s.uriFor(interest{"x", "a:"}); ok {
-		t.Error("a resource of another server is told of")
-	}
-	s.unsubscribe("crib.s+a:")
-	s.unsubscribe("crib.s+a:")
-	s.end()
-	if got := fmt.Sprint(stopped); got != "map[again:1 first:1 other:1]" {
-		t.Errorf("stopped %s", got)
-	}
-	if watch("crib.s+c:", "c:", "late") {
-		t.Error("a session that has ended is told")
-	}
-}
-
-func TestASessionIsToldOfSoMuch(t *testing.T) {
-	s := sessionOf(t, &ear{}, `{}`)
-	for i := range MaxSubscribed {
-		if !s.subscribed(fmt.Sprint(i), interest{"s", fmt.Sprint(i)}, func() {}) {
-			t.Fatalf("resource %d was not taken", i)
-		}
-	}
-	if s.subscribed("more", interest{"s", "more"}, func() {}) {
-		t.Error("more than the limit was taken")
-	}
-}
-
 // A change reaches who asked for it, under the name that they used, and nobody
 // whose connection it did not come on.
 func TestTold(t *testing.T) {
@@ -489,10 +278,10 @@ func TestTold(t *testing.T) {
 	mine, others, modern := &ear{}, &ear{}, &ear{}
 	s, o := sessionOf(t, mine, `{}`), sessionOf(t, others, `{}`)
 	for _, x := range []*Session{s, o} {
-		g.sessions.add(x)
-		x.subscribed("crib.s+a:", interest{"s", "a:"}, func() {})
+		g.sessions.Add(x)
+		x.Subscribe("crib.s+a:", legacy.Interest{Server: "s", URI: "a:"}, func() {})
 	}
-	defer g.news.add(&subscription{principal: someone, id: []byte(`"l"`), resources: map[interest]string{{"s", "a:"}: "crib.s+a:"}, sink: modern})()
+	defer g.news.add(&subscription{principal: someone, id: []byte(`"l"`), resources: map[legacy.Interest]string{{Server: "s", URI: "a:"}: "crib.s+a:"}, sink: modern})()
 	const (
 		updated = `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:","x":1.0}}`
 		known   = `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"crib.s+a:","x":1.0}}`
@@ -506,12 +295,12 @@ func TestTold(t *testing.T) {
 		mine, others, modern string
 	}{
 		{"a change for all", "s", upstream.Share{}, updated, known, known, listen},
-		{"a change on the connection of one session", "s", s.share(), updated, known, "", ""},
+		{"a change on the connection of one session", "s", s.Share(), updated, known, "", ""},
 		{"a change on the connection of a principal", "s", upstream.Share{Owner: someone.String(), Name: "{}"}, updated, known, known, listen},
 		{"a change on that of another one", "s", upstream.Share{Owner: "token x", Name: "{}"}, updated, "", "", ""},
 		{"a change of another server", "x", upstream.Share{}, updated, "", "", ""},
 		{"a log message on a shared connection", "s", upstream.Share{}, log, "", "", ""},
-		{"a log message on a session's own", "s", s.share(), log, log, "", ""},
+		{"a log message on a session's own", "s", s.Share(), log, log, "", ""},
 	}
 	for _, tt := range tests {
 		g.Told(tt.server, tt.share, fromServer(t, tt.body))
@@ -530,8 +319,8 @@ func TestChangesAreJoined(t *testing.T) {
 		all, own := &ear{}, &ear{}
 		s, o := sessionOf(t, all, `{}`), sessionOf(t, own, `{}`)
 		o.Server = "b"
-		g.sessions.add(s)
-		g.sessions.add(o)
+		g.sessions.Add(s)
+		g.sessions.Add(o)
 		for range 3 {
 			g.news.changed(catalog.Change{Server: "a", Kind: catalog.Tools})
 			<-time.After(joinChanges / 10)
@@ -545,5 +334,24 @@ func TestChangesAreJoined(t *testing.T) {
 		}
 		g.Close()
 		g.cat.Close()
+	})
+}
+
+func TestSessionsExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t)
+		outlet := &ear{}
+		s := sessionOf(t, outlet, `{}`)
+		g.sessions.Add(s)
+		<-time.After(SessionIdle / 2)
+		s.Respond(fromClient(t, `{"jsonrpc":"2.0","id":"crib-9","result":{}}`))
+		<-time.After(SessionIdle * 3 / 4)
+		if g.Sessions() != 1 {
+			t.Error("a session that is used has ended")
+		}
+		<-time.After(SessionIdle / 2)
+		if g.Sessions() != 0 || s.Live() || outlet.closed != 1 {
+			t.Errorf("%d sessions, live %v, closed %d times", g.Sessions(), s.Live(), outlet.closed)
+		}
 	})
 }

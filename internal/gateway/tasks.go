@@ -2,91 +2,17 @@ package gateway
 
 import (
 	"context"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/bridge"
 	"github.com/toolcrib/toolcrib/internal/catalog"
 	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/gateway/legacy"
+	"github.com/toolcrib/toolcrib/internal/gateway/task"
 	"github.com/toolcrib/toolcrib/internal/upstream"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
-
-// Limits of tasks.
-const (
-	MaxTasks = 1_000              // of a principal, that the crib knows at one time; over it, the oldest is forgotten
-	TaskTime = 7 * 24 * time.Hour // that a task is known for whose server gives it no end, and the most for any
-)
-
-// tasks are those that servers gave in the place of results (2025-11-25, Tasks;
-// SEP-2663). Whoever has a task's id could read its result: so only the
-// principal that called may use it, and anybody else's looks as if there were
-// none.
-type tasks struct {
-	mu sync.Mutex // guards of
-	of map[crib.Principal]map[string]task
-}
-
-// task is one of a principal, by its id.
-type task struct {
-	server  string
-	session string // of the legacy client that called; "" for a modern one
-	began   time.Time
-	expires time.Time
-}
-
-func (ts *tasks) init() { ts.of = make(map[crib.Principal]map[string]task) }
-
-// add notes a task. It is false if the principal has one of this id at another
-// server: nobody could say which of them is meant.
-func (ts *tasks) add(p crib.Principal, id string, t task) bool {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	own := ts.of[p]
-	if own == nil {
-		own = make(map[string]task)
-		ts.of[p] = own
-	}
-	oldest, over := "", len(own) >= MaxTasks
-	for known, k := range own {
-		switch {
-		case !t.began.Before(k.expires):
-			delete(own, known)
-		case over && (oldest == "" || k.began.Before(own[oldest].began)):
-			oldest = known
-		}
-	}
-	if twice, ok := own[id]; ok && twice.server != t.server {
-		return false
-	}
-	if len(own) >= MaxTasks {
-		delete(own, oldest)
-	}
-	own[id] = t
-	return true
-}
-
-// get finds a task of a principal.
-func (ts *tasks) get(p crib.Principal, id string, now time.Time) (task, bool) {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	t, ok := ts.of[p][id]
-	return t, ok && now.Before(t.expires)
-}
-
-// caller is whose task of a server an id is, and in which session.
-func (ts *tasks) caller(server, id string) (p crib.Principal, session string, ok bool) {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	for p, own := range ts.of {
-		if t, ok := own[id]; ok && t.server == server {
-			return p, t.session, true
-		}
-	}
-	return crib.Principal{}, "", false
-}
 
 // taskIn is the raw task in the result of a call, nil if it is an ordinary one.
 func taskIn(req *Request, era wire.Era, result []byte) []byte {
@@ -113,29 +39,18 @@ func (g *Gateway) keepTask(req *Request, t *target, raw []byte, crossing bool) e
 		return crib.Errorf(crib.Unavailable, "server %s answers with a task that has no id", name)
 	}
 	now := time.Now()
-	known := task{server: name, began: now, expires: now.Add(taskTime(raw))}
+	known := task.Task{Server: name, Began: now, Expires: now.Add(task.Time(raw))}
 	if req.Session != nil {
-		known.session = req.Session.ID
+		known.Session = req.Session.ID
 	}
-	if !g.tasks.add(req.Principal, id, known) {
+	if !g.tasks.Add(req.Principal, id, known) {
 		return crib.Errorf(crib.Unavailable, "server %s answers with a task of an id that is in use", name)
 	}
 	return nil
 }
 
-// taskTime is how long a raw task is kept by its server, by the name that its
-// era gives that.
-func taskTime(raw []byte) time.Duration {
-	for _, key := range []string{"ttlMs", "ttl"} {
-		if ms, err := strconv.ParseInt(string(wire.Get(raw, key)), 10, 64); err == nil && ms > 0 && ms < TaskTime.Milliseconds() {
-			return time.Duration(ms) * time.Millisecond
-		}
-	}
-	return TaskTime
-}
-
-// task answers the requests about tasks, between sides of the same era.
-func (g *Gateway) task(ctx context.Context, req *Request, sink Sink) Answer {
+// aboutTask answers the requests about tasks, between sides of the same era.
+func (g *Gateway) aboutTask(ctx context.Context, req *Request, sink Sink) Answer {
 	method := req.Message.Method
 	if method == "tasks/list" {
 		return g.listTasks(ctx, req, sink)
@@ -144,11 +59,11 @@ func (g *Gateway) task(ctx context.Context, req *Request, sink Sink) Answer {
 	if !ok || id == "" {
 		return refuse(req, wire.CodeInvalidParams, method+" needs a taskId", 0)
 	}
-	known, ok := g.tasks.get(req.Principal, id, time.Now())
-	if !ok || !req.aggregate() && known.server != req.Server {
+	known, ok := g.tasks.Get(req.Principal, id, time.Now())
+	if !ok || !req.aggregate() && known.Server != req.Server {
 		return refuse(req, wire.CodeInvalidParams, "Task not found: "+id, 0)
 	}
-	srv, err := g.cat.Server(known.server)
+	srv, err := g.cat.Server(known.Server)
 	if err != nil {
 		return g.failure(req, err)
 	}
@@ -187,7 +102,7 @@ func (g *Gateway) ownTasks(p crib.Principal, server string, result []byte) []byt
 	own := []byte{'['}
 	for _, at := range wire.Elements(list) {
 		id, _ := wire.GetText(at.In(list), "taskId")
-		if known, ok := g.tasks.get(p, id, time.Now()); ok && known.server == server {
+		if known, ok := g.tasks.Get(p, id, time.Now()); ok && known.Server == server {
 			own = appendItem(own, at.In(list))
 		}
 	}
@@ -202,7 +117,7 @@ func (g *Gateway) ofTask(req *Request, t *target, result []byte) ([]byte, error)
 	case req.Era == wire.Modern:
 		return g.taskState(req, t, result)
 	case req.Message.Method == "tasks/result" && req.aggregate():
-		return wire.Apply(nil, result, spliceResult(t.server.Name(), "tools/call", result)...), nil
+		return wire.Apply(nil, result, catalog.SpliceResult(t.server.Name(), "tools/call", result)...), nil
 	}
 	return result, nil
 }
@@ -215,12 +130,12 @@ func (g *Gateway) taskState(req *Request, t *target, result []byte) ([]byte, err
 			return nil, err
 		}
 		if req.aggregate() {
-			asked = wire.Apply(nil, asked, signedAll(t.server.Name(), asked)...)
+			asked = wire.Apply(nil, asked, bridge.SignedAll(t.server.Name(), asked)...)
 			result = wire.SetMembers(nil, result, wire.Set{Key: "inputRequests", Val: asked})
 		}
 	}
 	if brought := wire.Get(result, "result"); brought != nil && req.aggregate() {
-		brought = wire.Apply(nil, brought, spliceResult(t.server.Name(), "tools/call", brought)...)
+		brought = wire.Apply(nil, brought, catalog.SpliceResult(t.server.Name(), "tools/call", brought)...)
 		result = wire.SetMembers(nil, result, wire.Set{Key: "result", Val: brought})
 	}
 	return result, nil
@@ -232,12 +147,12 @@ func (g *Gateway) toldOfTask(server string, share upstream.Share, m wire.Message
 	if !ok {
 		return
 	}
-	p, session, ok := g.tasks.caller(server, id)
+	p, session, ok := g.tasks.Caller(server, id)
 	if !ok {
 		return
 	}
-	if s := g.sessions.get(session); s != nil && s.Principal == p && sharesWith(share, p, s) {
-		s.outlet.Push(m.Body)
+	if s := g.sessions.Get(session); s != nil && s.Principal == p && legacy.SharesWith(share, p, s) {
+		s.Outlet().Push(m.Body)
 	}
 }
 

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"net/http"
 	"sync"
 
@@ -22,9 +23,15 @@ type turnstile struct {
 	open     int
 	stopping bool
 	empty    chan struct{} // closed when the crib is stopping and nothing is open any more
+
+	streams context.Context // ends when no more streams may be held open
+	drain   context.CancelFunc
 }
 
-func (t *turnstile) init() { t.empty = make(chan struct{}) }
+func (t *turnstile) init(life context.Context) {
+	t.empty = make(chan struct{})
+	t.streams, t.drain = context.WithCancel(life)
+}
 
 // enter lets a request in, or reports false. What continues something that is
 // open passes for as long as anything is.
@@ -54,6 +61,7 @@ func (t *turnstile) stop() {
 		return
 	}
 	t.stopping = true
+	t.drain()
 	if t.open == 0 {
 		close(t.empty)
 	}

@@ -8,7 +8,7 @@ import (
 
 func TestTurnstile(t *testing.T) {
 	var s turnstile
-	s.init()
+	s.init(t.Context())
 	isEmpty := func() bool {
 		select {
 		case <-s.empty:
@@ -44,7 +44,7 @@ func TestTurnstile(t *testing.T) {
 
 func TestTurnstileOfNobody(t *testing.T) {
 	var s turnstile
-	s.init()
+	s.init(t.Context())
 	s.stop()
 	<-s.empty // at once
 }

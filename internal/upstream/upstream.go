@@ -195,6 +195,9 @@ func (o *Outgoing) body(id int64) []byte {
 	return wire.OneLine(wire.Apply(make([]byte, 0, len(o.Src)+128), o.Src, edits...))
 }
 
+// Ticket is what a request holds while it is open at a server.
+type Ticket = gate.Ticket
+
 // Reply is a server's answer to a request.
 type Reply struct {
 	Message    wire.Message

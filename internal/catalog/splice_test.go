@@ -1,10 +1,8 @@
-package gateway
+package catalog
 
 import (
 	"testing"
 
-	"github.com/toolcrib/toolcrib/internal/bridge"
-	"github.com/toolcrib/toolcrib/internal/servers"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
@@ -66,87 +64,10 @@ func TestSpliceResult(t *testing.T) {
 			if want == same {
 				want = tt.result
 			}
-			edits := spliceResult("s", tt.method, []byte(tt.result))
+			edits := SpliceResult("s", tt.method, []byte(tt.result))
 			if got := string(wire.Apply(nil, []byte(tt.result), edits...)); got != want {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}
 		})
-	}
-}
-
-// A server's own state takes the place of the crib's, and where it gave none
-// the member goes, wherever it stands.
-func TestStateEdit(t *testing.T) {
-	tests := []struct {
-		name, params, upstream, want string
-	}{
-		{"only", `{"requestState":"ours"}`, ``, `{}`},
-		{"only, with room", `{ "requestState" : "ours" }`, ``, `{  }`},
-		{"first", `{"requestState":"ours","name":"t"}`, ``, `{"name":"t"}`},
-		{"middle", `{"name":"t", "requestState":"ours", "arguments":{}}`, ``, `{"name":"t", "arguments":{}}`},
-		{"last", `{"name":"t", "requestState":"ours"}`, ``, `{"name":"t"}`},
-		{"beside one of the arguments", `{"arguments":{"requestState":"theirs"},"requestState":"ours"}`, ``, `{"arguments":{"requestState":"theirs"}}`},
-		{"a state", `{"name":"t","requestState":"ours"}`, `"the\u0069rs"`, `{"name":"t","requestState":"the\u0069rs"}`},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			m := fromClient(t, `{"jsonrpc":"2.0","params":`+tt.params+`,"id":1,"method":"tools/call"}`)
-			s := &bridge.State{}
-			if tt.upstream != "" {
-				s.Upstream = []byte(tt.upstream)
-			}
-			want := `{"jsonrpc":"2.0","params":` + tt.want + `,"id":1,"method":"tools/call"}`
-			got := string(wire.Apply(nil, m.Body, stateEdit(m, s)))
-			if got != want {
-				t.Errorf("got  %s\nwant %s", got, want)
-			}
-			fromClient(t, got)
-		})
-	}
-}
-
-// On the aggregate a person sees which server asks.
-func TestSigned(t *testing.T) {
-	tests := []struct {
-		name, kind, body, want string
-	}{
-		{"a question", servers.MayElicitation, `{"method":"m","params":{"n":1,"message":"\u0041?"}}`, `{"method":"m","params":{"n":1,"message":"[s] \u0041?"}}`},
-		{"an empty one", servers.MayElicitation, `{"params":{"message":""}}`, `{"params":{"message":"[s] "}}`},
-		{"no text", servers.MayElicitation, `{"params":{"message":7}}`, `{"params":{"message":7}}`},
-		{"no message", servers.MayElicitation, `{"params":{}}`, `{"params":{}}`},
-		{"a message beside", servers.MayElicitation, `{"message":"m","params":{"x":{"message":"n"}}}`, `{"message":"m","params":{"x":{"message":"n"}}}`},
-		{"what no person reads", servers.MaySampling, `{"params":{"message":"m"}}`, `{"params":{"message":"m"}}`},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			const before = `{"k1":`
-			body := []byte(before + tt.body + `}`)
-			edits := signedAt("s", tt.kind, []byte(tt.body), len(before))
-			if got, want := string(wire.Apply(nil, body, edits...)), before+tt.want+`}`; got != want {
-				t.Errorf("got  %s\nwant %s", got, want)
-			}
-		})
-	}
-}
-
-// Where a client's name for something stands in a completion.
-func TestRefAt(t *testing.T) {
-	tests := []struct {
-		ref, at string
-		prompt  bool
-	}{
-		{`{"type":"ref/prompt","name":"p","uri":"u:"}`, `"p"`, true},
-		{`{"uri":"u:","type":"ref/resource","name":"p"}`, `"u:"`, false},
-		{`{"type":"ref/prompt"}`, ``, false},
-		{`{"type":"ref/new","name":"p"}`, ``, false},
-		{`{"name":"p"}`, ``, false},
-		{`"p"`, ``, false},
-	}
-	for _, tt := range tests {
-		m := fromClient(t, `{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{"argument":{"name":"a","value":"v"},"ref":`+tt.ref+`}}`)
-		at, prompt := refAt(m)
-		if got := string(at.In(m.Body)); got != tt.at || prompt != tt.prompt {
-			t.Errorf("%s: got %s, a prompt %v", tt.ref, got, prompt)
-		}
 	}
 }
