@@ -47,7 +47,7 @@ func TestLegacyServerDemandsALink(t *testing.T) {
 // an error as before.
 func TestLinkThatIsNotVisited(t *testing.T) {
 	for _, share := range []servers.Share{servers.ShareServer, servers.ShareSession} {
-		ways(t, mcptest.EraLegacy, func(t *testing.T, w way) {
+		direct(t, mcptest.EraLegacy, func(t *testing.T, w way) {
 			cl, plain := w.crib.dial(w.endpoint), w.crib.dial(w.endpoint)
 			plain.Capabilities = `{"elicitation":{}}`
 			call := w.tool("elicit", `{"mode":"url-error"}`)
