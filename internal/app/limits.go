@@ -108,6 +108,7 @@ var serverLimits = []Limit{
 	lasts("time that further questions are waited for, to be put together", bridge.JoinQuestions),
 	lasts("wait before a call is tried again that needs nothing but that; doubles with each", bridge.FirstPause),
 	lasts("wait before any such call is tried again", bridge.MaxPause),
+	lasts("time for a client to say which folder it works in", gateway.RootTime),
 	number("connections that calls of one principal have beside each other because they may wait for answers", gateway.MaxLanes),
 	lasts("time for a client to answer a question", bridge.RoundTime),
 	number("pages of a list", catalog.MaxPages),

@@ -223,3 +223,37 @@ func TestStateEdit(t *testing.T) {
 		})
 	}
 }
+
+// A server learns nothing of a capability that its page does not let it use,
+// and the others keep their bytes.
+func TestPermitted(t *testing.T) {
+	all := []string{Elicitation, Roots, Sampling}
+	tests := []struct {
+		name, capabilities string
+		may                []string
+		want               string
+	}{
+		{"everything", `{"roots":{},"sampling":{},"elicitation":{}}`, all, `{"roots":{},"sampling":{},"elicitation":{}}`},
+		{"the default", `{"roots":{"listChanged":true}, "sampling":{},"elicitation":{}}`, []string{Elicitation, Roots}, `{"roots":{"listChanged":true},"elicitation":{}}`},
+		{"nothing", `{"roots":{},"sampling":{},"elicitation":{}}`, nil, `{}`},
+		{"what nobody knows stays", `{"x-new":{"n":1.0},"sampling":{}}`, nil, `{"x-new":{"n":1.0}}`},
+		{"nothing to take out", `{ "x-new" : 1 }`, nil, `{ "x-new" : 1 }`},
+		{"none", ``, nil, ``},
+		{"an empty object", `{}`, nil, `{}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := Permitted([]byte(tt.capabilities), tt.may)
+			if !sameButSpace(string(got), tt.want) {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+	if got := Permitted(nil, nil); got != nil {
+		t.Errorf("a client without capabilities declares %s", got)
+	}
+}
+
+func sameButSpace(a, b string) bool {
+	return strings.ReplaceAll(a, " ", "") == strings.ReplaceAll(b, " ", "")
+}

@@ -163,6 +163,28 @@ func WithInputs(m wire.Message, responses, state []byte) (wire.Message, error) {
 	return wire.ScanServer(wire.Apply(nil, m.Body, wire.Edit{At: m.Params.All, With: params}))
 }
 
+// Permitted returns the client capabilities without those that a server may
+// not make use of.
+func Permitted(capabilities []byte, may []string) []byte {
+	if len(capabilities) <= len("{}") {
+		return capabilities
+	}
+	var sets []wire.Set
+	if wire.Get(capabilities, "tasks") != nil {
+		// Answers of clients that are tasks themselves lead nowhere.
+		sets = append(sets, wire.Set{Key: "tasks"})
+	}
+	for _, c := range []string{Elicitation, Roots, Sampling} {
+		if !slices.Contains(may, c) && wire.Get(capabilities, c) != nil {
+			sets = append(sets, wire.Set{Key: c})
+		}
+	}
+	if len(sets) == 0 {
+		return capabilities
+	}
+	return wire.SetMembers(nil, capabilities, sets...)
+}
+
 // Capabilities are those of a client by which a server may ask it something: of
 // what it declared, what is in may, in one form for all clients that can do the
 // same. An elicitation without a mode is one by form (2026-07-28, Elicitation,

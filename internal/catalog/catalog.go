@@ -69,6 +69,8 @@ type Catalog struct {
 type snapshot struct {
 	byName map[string]*Server
 	names  []string // in order
+
+	byProject bool // one of them at least starts in its client's folder
 }
 
 // Change tells that a list of a server is another one now.
@@ -119,6 +121,7 @@ func (c *Catalog) Apply(defs []servers.Definition) {
 		if !def.Enabled {
 			continue
 		}
+		now.byProject = now.byProject || def.Dialogue.Share == servers.ShareProject
 		if prev := old.byName[def.Name]; prev != nil && prev.Def().Fingerprint() == def.Fingerprint() {
 			prev.redefine(&def)
 			now.byName[def.Name] = prev
@@ -180,6 +183,9 @@ func (c *Catalog) Servers() []*Server {
 	}
 	return out
 }
+
+// AnyByProject reports whether a server starts in the folder of its client.
+func (c *Catalog) AnyByProject() bool { return c.snapshot.Load().byProject }
 
 // Subscribe calls f with each change from now on, until the function it
 // returns is called. f must not block.

@@ -58,40 +58,6 @@ func TestStatusFor(t *testing.T) {
 	}
 }
 
-// A server learns nothing of a capability that its page does not let it use,
-// and the others keep their bytes.
-func TestPermitted(t *testing.T) {
-	all := []string{page.MayElicitation, page.MayRoots, page.MaySampling}
-	tests := []struct {
-		name, capabilities string
-		may                []string
-		want               string
-	}{
-		{"everything", `{"roots":{},"sampling":{},"elicitation":{}}`, all, `{"roots":{},"sampling":{},"elicitation":{}}`},
-		{"the default", `{"roots":{"listChanged":true}, "sampling":{},"elicitation":{}}`, []string{page.MayElicitation, page.MayRoots}, `{"roots":{"listChanged":true},"elicitation":{}}`},
-		{"nothing", `{"roots":{},"sampling":{},"elicitation":{}}`, nil, `{}`},
-		{"what nobody knows stays", `{"x-new":{"n":1.0},"sampling":{}}`, nil, `{"x-new":{"n":1.0}}`},
-		{"nothing to take out", `{ "x-new" : 1 }`, nil, `{ "x-new" : 1 }`},
-		{"none", ``, nil, ``},
-		{"an empty object", `{}`, nil, `{}`},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got := permitted([]byte(tt.capabilities), tt.may)
-			if !sameButSpace(string(got), tt.want) {
-				t.Errorf("got %s, want %s", got, tt.want)
-			}
-		})
-	}
-	if got := permitted(nil, nil); got != nil {
-		t.Errorf("a client without capabilities declares %s", got)
-	}
-}
-
-func sameButSpace(a, b string) bool {
-	return strings.ReplaceAll(a, " ", "") == strings.ReplaceAll(b, " ", "")
-}
-
 // Of members with one name, some readers take the first and some the last: a
 // question is one if any of them could see it.
 func TestAsksForInput(t *testing.T) {

@@ -119,7 +119,7 @@ var errChanged = crib.Errorf(crib.Invalid, "the server does not speak the versio
 func (ex *exchange) modern(out *upstream.Outgoing, m wire.Message, t *target) error {
 	if caps := m.Meta.ClientCapabilities; caps.OK() {
 		raw := caps.In(m.Body)
-		if now := permitted(raw, ex.server.Def().Dialogue.May); len(now) != len(raw) {
+		if now := bridge.Permitted(raw, ex.server.Def().Dialogue.May); len(now) != len(raw) {
 			out.Edits = append(out.Edits, wire.Edit{At: caps, With: now})
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -53,7 +52,7 @@ type Gateway struct {
 	redact    func(string) string
 	sessions  *legacy.Sessions
 	news      news
-	levels    logLevels
+	levels    *legacy.Levels
 	dialogues dialogues
 	tasks     *task.Registry
 	entrance  turnstile
@@ -79,11 +78,10 @@ func New(o Options) (*Gateway, error) {
 	if o.Redact == nil {
 		o.Redact = func(s string) string { return s }
 	}
-	g := &Gateway{cat: o.Catalog, sealer: o.Sealer, version: o.Version, log: o.Log, redact: o.Redact, tasks: task.NewRegistry()}
+	g := &Gateway{cat: o.Catalog, sealer: o.Sealer, version: o.Version, log: o.Log, redact: o.Redact, tasks: task.NewRegistry(), levels: legacy.NewLevels()}
 	g.life, g.end = context.WithCancel(context.Background())
 	g.sessions = legacy.NewSessions(o.SessionIdle, o.MaxSessions)
 	g.news.init()
-	g.levels.init()
 	g.dialogues.init()
 	g.entrance.init(g.life)
 	stop := g.cat.Subscribe(g.news.changed)
@@ -166,6 +164,7 @@ func (g *Gateway) Handle(ctx context.Context, req *Request, sink Sink) Answer {
 			return refuse(req, wire.CodeInvalidRequest, "a request with this id is already open in this session", http.StatusBadRequest)
 		}
 		defer req.Session.Finish(req.id())
+		g.locate(detached, req, sink)
 		return g.dispatch(detached, req, sink)
 	}
 	return g.dispatch(ctx, req, sink)
@@ -219,6 +218,7 @@ func (g *Gateway) Notification(req *Request) {
 	case "notifications/cancelled":
 		req.Session.Cancel(m.Params.RequestID.In(m.Body))
 	case "notifications/roots/list_changed":
+		req.Session.ForgetRoot()
 		g.tellRootsChanged(req)
 	}
 }
@@ -235,12 +235,14 @@ func (g *Gateway) want(req *Request, srv *catalog.Server) upstream.Want {
 	switch {
 	case d.Share == servers.ShareSession && req.Session != nil:
 		w.Share, w.Live = req.Session.Share(), req.Session.Live
+	case d.Share == servers.ShareProject:
+		return projectWant(req, d.May)
 	case d.Share == servers.ShareSession || d.Share == servers.SharePrincipal:
 		return principalWant(req, d.May)
 	default:
 		return w
 	}
-	w.Declare = upstream.Declaration{Info: req.Session.Info, Capabilities: permitted(req.Session.Capabilities, d.May)}
+	w.Declare = upstream.Declaration{Info: req.Session.Info, Capabilities: bridge.Permitted(req.Session.Capabilities, d.May)}
 	return w
 }
 
@@ -249,37 +251,12 @@ func principalWant(req *Request, may []string) upstream.Want {
 	caps := bridge.Capabilities(declared(req), may)
 	w := upstream.Want{Era: req.Era, Share: upstream.Share{Owner: req.Principal.String(), Name: string(caps)}}
 	if req.Session != nil {
-		w.Declare = upstream.Declaration{Info: req.Session.Info, Capabilities: permitted(req.Session.Capabilities, may)}
+		w.Declare = upstream.Declaration{Info: req.Session.Info, Capabilities: bridge.Permitted(req.Session.Capabilities, may)}
 	} else {
 		w.Declare = upstream.Declaration{Info: req.Message.Meta.ClientInfo.In(req.Message.Body), Capabilities: caps}
 	}
 	return w
 }
-
-// permitted returns the client capabilities without those that a server may
-// not make use of.
-func permitted(capabilities []byte, may []string) []byte {
-	if len(capabilities) <= len("{}") {
-		return capabilities
-	}
-	var sets []wire.Set
-	if wire.Get(capabilities, "tasks") != nil {
-		// Answers of clients that are tasks themselves lead nowhere.
-		sets = append(sets, wire.Set{Key: "tasks"})
-	}
-	for _, c := range questionKinds {
-		if !slices.Contains(may, c) && wire.Get(capabilities, c) != nil {
-			sets = append(sets, wire.Set{Key: c})
-		}
-	}
-	if len(sets) == 0 {
-		return capabilities
-	}
-	return wire.SetMembers(nil, capabilities, sets...)
-}
-
-// questionKinds are the capabilities of clients that a page may give to a server.
-var questionKinds = []string{servers.MayElicitation, servers.MayRoots, servers.MaySampling}
 
 // refuse answers with a JSON-RPC error.
 func refuse(req *Request, code int, text string, status int) Answer {

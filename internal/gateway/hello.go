@@ -78,6 +78,11 @@ func (g *Gateway) initializeResult(ctx context.Context, req *Request) ([]byte, e
 			[]byte(`,"capabilities":`+aggregateCapabilities+legacyTasks+`,"serverInfo":`), g.info(),
 			[]byte(`,"instructions":`), wire.Quote(g.instructions(req)), []byte("}")), nil
 	}
+	if folderOf(req) == "" && g.startsInFolder(req) {
+		// It cannot be asked for its roots before it has an answer.
+		return slices.Concat([]byte(`{"protocolVersion":`), wire.Quote(req.Session.Version),
+			[]byte(`,"capabilities":`+aggregateCapabilities+legacyTasks+`,"serverInfo":`), g.info(), []byte("}")), nil
+	}
 	h, err := g.serverHello(ctx, req)
 	if err != nil {
 		return nil, err

@@ -93,7 +93,7 @@ func (g *Gateway) put(ctx context.Context, req *Request, t *target, questions []
 	defer func() {
 		for _, id := range open {
 			if s.Forget(id) {
-				sink.Send([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`))
+				sink.Send(cancelled(id))
 			}
 		}
 	}()

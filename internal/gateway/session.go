@@ -41,7 +41,7 @@ func (g *Gateway) EndSession(s *Session) {
 func (g *Gateway) endSession(s *Session) {
 	s.End()
 	if s.WantedLevel() != "" {
-		g.levels.recount(g.sessions.All())
+		g.levels.Recount(g.sessions.All())
 	}
 	for _, srv := range g.cat.Servers() {
 		srv.Drop(s.Share())
@@ -53,7 +53,8 @@ func (g *Gateway) endSession(s *Session) {
 func (g *Gateway) tellRootsChanged(req *Request) {
 	body := []byte(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`)
 	for _, srv := range g.cat.Servers() {
-		if srv.Def().Dialogue.Share == servers.ShareServer || !slices.Contains(srv.Def().Dialogue.May, servers.MayRoots) || srv.Up().State().Legs == 0 {
+		share := srv.Def().Dialogue.Share // of a project there is another connection from now on
+		if share == servers.ShareServer || share == servers.ShareProject || !slices.Contains(srv.Def().Dialogue.May, servers.MayRoots) || srv.Up().State().Legs == 0 {
 			continue
 		}
 		g.tell(req, srv, body)

@@ -22,8 +22,6 @@ type asking struct {
 	answers []string // that the server got
 }
 
-// An id is what its bytes are: 1 and "1" are two requests.
-// A question is answered or withdrawn, once.
 // newAsking opens a call of a client with these capabilities at a server with
 // this dialogue, which the client reaches on the aggregate or on its own.
 func newAsking(t *testing.T, aggregate bool, capabilities string, d page.Dialogue) *asking {
@@ -194,54 +192,6 @@ func TestNotificationsOfACall(t *testing.T) {
 	a.expect(t, info, "")
 }
 
-func TestMoreVerbose(t *testing.T) {
-	tests := []struct{ a, b, want string }{
-		{"", "", ""}, {"", "error", "error"}, {"error", "", "error"}, {"error", "error", "error"},
-		{"debug", "emergency", "debug"}, {"emergency", "debug", "debug"}, {"notice", "warning", "notice"}, {"critical", "alert", "critical"},
-	}
-	for _, tt := range tests {
-		if got := moreVerbose(tt.a, tt.b); got != tt.want {
-			t.Errorf("%q and %q: got %q", tt.a, tt.b, got)
-		}
-	}
-}
-
-// A server that is shared logs for the most curious; one of a session for it.
-func TestDueLevels(t *testing.T) {
-	tests := []struct {
-		name, told, own, most string
-		shared                bool
-		want                  string
-	}{
-		{"nobody asked", "", "", "", true, ""},
-		{"the first", "", "error", "error", true, "error"},
-		{"another one is more curious", "", "error", "debug", true, "debug"},
-		{"known", "debug", "error", "debug", true, ""},
-		{"less than it was told", "debug", "error", "error", true, ""},
-		{"more than it was told", "error", "info", "info", true, "info"},
-		{"its own", "", "error", "debug", false, "error"},
-		{"its own, less than before", "debug", "error", "debug", false, "error"},
-		{"its own, known", "error", "error", "debug", false, ""},
-	}
-	for _, tt := range tests {
-		var l logLevels
-		l.init()
-		h := &wire.Hello{}
-		if tt.told != "" {
-			l.told[h] = tt.told
-		}
-		l.most = tt.most
-		if got := l.due(h, tt.own, tt.shared); got != tt.want {
-			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
-		}
-	}
-}
-
-// The one that is idle for longest makes room; one with an open request is not
-// idle.
-// Who opens many sessions pays for them itself: another's stays, however long
-// it is idle.
-// A session that is not used ends; a question that was answered is use.
 // Anybody else's session, and one of another endpoint, look as if there were
 // none.
 func TestASessionIsItsOwners(t *testing.T) {
@@ -270,7 +220,6 @@ func TestASessionIsItsOwners(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// A subscription is stopped once, whoever ends it.
 // A change reaches who asked for it, under the name that they used, and nobody
 // whose connection it did not come on.
 func TestTold(t *testing.T) {
@@ -337,6 +286,7 @@ func TestChangesAreJoined(t *testing.T) {
 	})
 }
 
+// A session that is not used ends; a question that was answered is use.
 func TestSessionsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(t)

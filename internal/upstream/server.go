@@ -61,6 +61,8 @@ type Want struct {
 	Era     wire.Era // of the client; used where the server speaks both
 	Share   Share    // callers with equal Share use one leg
 	Declare Declaration
+	// Refused is why there is no leg for who asks; nil makes one.
+	Refused error
 	// Live reports whether those who share the leg are still there; nil is
 	// true. A leg of a session must not come up behind the session's end.
 	Live func() bool

@@ -89,6 +89,9 @@ func (s *Server) pick(client wire.Era) wire.Era {
 // slot finds the slot for want, or starts one. While it is not known what the
 // server speaks there is only one slot, that finds out.
 func (s *Server) slot(want Want) (_ *slot, probing bool, err error) {
+	if want.Refused != nil {
+		return nil, false, want.Refused
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || want.Live != nil && !want.Live() {

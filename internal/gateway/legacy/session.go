@@ -48,6 +48,7 @@ type Session struct {
 	asked map[string]question
 	next  int
 	told  map[string]watched // by the URI the client used
+	root  *string            // the folder it works in, "" if it has none; nil before it was asked
 	ended bool
 }
 
@@ -105,6 +106,31 @@ func SharesWith(share upstream.Share, p crib.Principal, s *Session) bool {
 	}
 	id := Of(share)
 	return id == "" || s != nil && s.ID == id
+}
+
+// Root is the folder that the client works in, "" if it has none that is of
+// use; known is false before it was asked.
+func (s *Session) Root() (dir string, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.root == nil {
+		return "", false
+	}
+	return *s.root, true
+}
+
+// SetRoot notes the folder that the client works in.
+func (s *Session) SetRoot(dir string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.root = &dir
+}
+
+// ForgetRoot has the client asked again.
+func (s *Session) ForgetRoot() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.root = nil
 }
 
 // Live reports whether the session has not ended.

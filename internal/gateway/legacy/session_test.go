@@ -34,6 +34,7 @@ func sessionOf(t *testing.T) *Session {
 	return New(someone, "", wire.NewestLegacy, m, deaf{})
 }
 
+// An id is what its bytes are: 1 and "1" are two requests.
 func TestRequestsOfASession(t *testing.T) {
 	s := sessionOf(t)
 	var ended []string
@@ -75,6 +76,7 @@ func TestRequestsOfASession(t *testing.T) {
 	}
 }
 
+// A question is answered or withdrawn, once.
 func TestQuestionsOfASession(t *testing.T) {
 	type outcome struct{ answered, withdrawn int }
 	answerTo := func(id string) wire.Message {
@@ -142,6 +144,8 @@ func TestSharesWith(t *testing.T) {
 	}
 }
 
+// The one that is idle for longest makes room; one with an open request is not
+// idle.
 func TestSessionsMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ss := NewSessions(time.Hour, 2)
@@ -165,6 +169,8 @@ func TestSessionsMakeRoom(t *testing.T) {
 	})
 }
 
+// Who opens many sessions pays for them itself: another's stays, however long
+// it is idle.
 func TestSessionsMakeRoomAtTheirOwnExpense(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ss := NewSessions(time.Hour, 3)
@@ -186,6 +192,7 @@ func TestSessionsMakeRoomAtTheirOwnExpense(t *testing.T) {
 	})
 }
 
+// A subscription is stopped once, whoever ends it.
 func TestWhatASessionIsToldOf(t *testing.T) {
 	s := sessionOf(t)
 	stopped := map[string]int{}
