@@ -44,10 +44,12 @@ var imports = map[string][]string{
 
 	"servers": {"crib", "wire", "secret", "page"},
 	"catalog": {"crib", "wire", "bridge", "child", "upstream", "upstream/gate", "servers"},
-	"gateway": {"crib", "wire", "policy", "bridge", "upstream", "servers", "catalog", "gateway/legacy", "gateway/task"},
+	"gateway": {"crib", "wire", "policy", "bridge", "upstream", "servers", "catalog", "gateway/legacy", "gateway/task", "gateway/turnstile"},
 
 	"gateway/legacy": {"crib", "wire", "upstream"}, // sessions of legacy clients, below the path of a call
 	"gateway/task":   {"crib", "wire"},             // whose the tasks are
+
+	"gateway/turnstile": {}, // who is inside
 
 	// Doors.
 	"mcphttp":  {"crib", "wire", "alarm", "web", "auth", "gateway"},

@@ -83,31 +83,32 @@ func (z *Sealer) Seal(s State) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(z.aead.Seal(nonce, nonce, plain, nil)), nil
 }
 
-var errState = crib.Errorf(crib.Invalid, "requestState is not one that the crib gave for this request, was used before, or is older than %s; send the request again without it", RoundTime)
+// ErrState refuses a state.
+var ErrState = crib.Errorf(crib.Invalid, "requestState is not one that the crib gave for this request, was used before, or is older than %s; send the request again without it", RoundTime)
 
 // Open takes back a sealed state that was not spent, for the same request it
 // was sealed for. The error is the same whatever does not fit.
 func (z *Sealer) Open(text string, want State, now time.Time) (State, error) {
 	if len(text) > MaxState {
-		return State{}, errState
+		return State{}, ErrState
 	}
 	sealed, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(sealed) < z.aead.NonceSize() {
-		return State{}, errState
+		return State{}, ErrState
 	}
 	nonce, box := sealed[:z.aead.NonceSize()], sealed[z.aead.NonceSize():]
 	plain, err := z.aead.Open(nil, nonce, box, nil)
 	if err != nil {
-		return State{}, errState
+		return State{}, ErrState
 	}
 	var s State
 	if err := json.Unmarshal(plain, &s); err != nil {
-		return State{}, errState
+		return State{}, ErrState
 	}
 	same := s.Principal == want.Principal && s.Server == want.Server && s.Method == want.Method && s.Name == want.Name && string(s.Digest) == string(want.Digest)
 	s.nonce = string(nonce)
 	if !same || !now.Before(s.Expires) || z.isSpent(s) {
-		return State{}, errState
+		return State{}, ErrState
 	}
 	return s, nil
 }
@@ -125,7 +126,7 @@ func (z *Sealer) Spend(s State, now time.Time) error {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	if _, spent := z.spent[s.nonce]; spent {
-		return errState
+		return ErrState
 	}
 	for n, e := range z.spent {
 		if now.After(e) {

@@ -402,6 +402,9 @@ func (g *Gateway) trouble(req *Request, err error) Answer {
 // toolError tells the model why its call brought no result. A server in
 // trouble is a tool's error, never the end of the conversation.
 func (g *Gateway) toolError(req *Request, err error) Answer {
+	if errors.Is(err, bridge.ErrState) { // another request was faster in spending it
+		return refuse(req, wire.CodeInvalidParams, crib.SafeText(err), 0)
+	}
 	if code := crib.CodeOf(err); code == crib.Cancelled || errors.Is(err, context.Canceled) {
 		return refuse(req, wire.CodeInternal, crib.SafeText(err), 0)
 	}

@@ -24,6 +24,7 @@ type dialogue struct {
 	over   chan struct{}           // closed when the server has answered
 	reply  *upstream.Reply         // set by then, or err
 	err    error
+	gone   func()        // nobody waits for the answer any more; may be called more than once
 	came   chan struct{} // a question is there that the client does not know
 
 	mu        sync.Mutex // guards all below
@@ -89,14 +90,16 @@ func (g *Gateway) begin(ctx context.Context, ex *exchange, t *target, leg upstre
 }
 
 // converse sends the request of ex. It goes on until the server answers, it is
-// cancelled or the gateway ends; then it leaves what it occupied.
+// cancelled or the gateway ends. What it occupied it leaves when nobody waits for
+// the answer any more: a client that is away has it waiting in memory.
 func (g *Gateway) converse(ex *exchange, t *target, leg upstream.Leg, out *upstream.Outgoing, leave func()) *dialogue {
 	ctx, cancel := context.WithCancelCause(g.life)
-	d := &dialogue{id: rand.Text(), ex: ex, cancel: cancel, over: make(chan struct{}), came: make(chan struct{}, 1)}
+	gone := make(chan struct{})
+	d := &dialogue{id: rand.Text(), ex: ex, cancel: cancel, over: make(chan struct{}), came: make(chan struct{}, 1),
+		gone: sync.OnceFunc(func() { close(gone) })}
 	ex.dialogue = d
 	began := time.Now()
 	g.work.Go(func() {
-		defer close(d.over)
 		defer leave()
 		defer out.Ticket.End()
 		defer cancel(nil)
@@ -104,6 +107,11 @@ func (g *Gateway) converse(ex *exchange, t *target, leg upstream.Leg, out *upstr
 		d.decline()
 		t.server.Up().Report(out.Ticket, d.err)
 		g.record(ex.req, t, d.reply, d.err, time.Since(began))
+		close(d.over)
+		select {
+		case <-gone:
+		case <-g.life.Done():
+		}
 	})
 	return d
 }
@@ -158,13 +166,14 @@ func (g *Gateway) next(ctx context.Context, d *dialogue) (*upstream.Reply, error
 		asked := false
 		select {
 		case <-d.over:
+			d.gone()
 			return d.reply, d.err
 		case <-ctx.Done():
 		case <-d.came:
 			asked = d.pause(ctx)
 		}
 		if ctx.Err() != nil {
-			d.cancel(context.Cause(ctx))
+			d.end(context.Cause(ctx))
 			<-d.over
 			return d.reply, d.err
 		}
@@ -206,20 +215,44 @@ func (g *Gateway) leave(d *dialogue) (*upstream.Reply, error) {
 	}
 	m, err := wire.ScanServer(wire.ResultBody([]byte("0"), bridge.InputRequired(put)))
 	if err != nil {
-		d.cancel(err)
+		d.end(err)
 		return nil, crib.Errorf(crib.Unknown, "server %s asks something that cannot be put to the client; it is not known whether the request was executed", d.ex.server.Name())
 	}
 	d.ex.attach(d.ex.req, nil)
-	g.dialogues.add(d)
-	d.absent = time.AfterFunc(bridge.RoundTime, func() {
-		if g.dialogues.take(d.id) != nil {
-			d.cancel(errAbsent)
-		}
-	})
 	return &upstream.Reply{Message: m, Era: wire.Modern}, nil
 }
 
-var errAbsent = crib.Errorf(crib.Cancelled, "the client did not answer within %s", bridge.RoundTime)
+// end ends the request at the server: nobody waits for it.
+func (d *dialogue) end(why error) {
+	d.cancel(why)
+	d.gone()
+}
+
+// suspend keeps a dialogue whose client was asked, until it comes back or has
+// been away for too long. A crib that is stopping waits for it.
+func (g *Gateway) suspend(d *dialogue) {
+	g.entrance.Enter(true)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.absent = time.AfterFunc(g.roundTime, func() {
+		if g.resumed(d.id) != nil {
+			d.end(errAbsent)
+		}
+	})
+	g.dialogues.add(d)
+}
+
+// resumed is the dialogue of an id, which is suspended no longer; nil if there is
+// none.
+func (g *Gateway) resumed(id string) *dialogue {
+	d := g.dialogues.take(id)
+	if d != nil {
+		g.entrance.Leave()
+	}
+	return d
+}
+
+var errAbsent = crib.Errorf(crib.Cancelled, "the client did not come back in time")
 
 // comeBack takes up the dialogue that req continues, with the client's answers.
 // Whatever is not among them is asked again.
@@ -227,7 +260,7 @@ func (g *Gateway) comeBack(ctx context.Context, req *Request, t *target, sink Si
 	if err := g.sealer.Spend(*t.state, time.Now()); err != nil {
 		return nil, err
 	}
-	d := g.dialogues.take(t.state.Dialogue)
+	d := g.resumed(t.state.Dialogue)
 	if d == nil {
 		return nil, crib.Errorf(crib.Unknown, "the request that server %s asked something for has ended meanwhile; it is not known whether it was executed", t.server.Name())
 	}

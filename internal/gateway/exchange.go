@@ -104,7 +104,7 @@ func (ex *exchange) translated(t *target) (wire.Message, error) {
 		return bridge.LegacyRequest(ex.req.Message)
 	}
 	s := ex.req.Session
-	m, err := bridge.ModernRequest(ex.req.Message, s.Info, askable(ex.req, ex.server.Def()), s.LogLevel())
+	m, err := bridge.ModernRequest(ex.req.Message, s.Client.Info, askable(ex.req, ex.server.Def()), s.LogLevel())
 	if err != nil || t.inputs == nil {
 		return m, err
 	}
@@ -215,7 +215,7 @@ func askable(req *Request, def *servers.Definition) []byte {
 // declared are the raw capabilities of the client of req.
 func declared(req *Request) []byte {
 	if req.Session != nil {
-		return req.Session.Capabilities
+		return req.Session.Client.Capabilities
 	}
 	return req.Message.Meta.ClientCapabilities.In(req.Message.Body)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/toolcrib/toolcrib/internal/crib"
 	"github.com/toolcrib/toolcrib/internal/gateway/legacy"
 	"github.com/toolcrib/toolcrib/internal/gateway/task"
+	"github.com/toolcrib/toolcrib/internal/gateway/turnstile"
 	"github.com/toolcrib/toolcrib/internal/servers"
 	"github.com/toolcrib/toolcrib/internal/upstream"
 	"github.com/toolcrib/toolcrib/internal/wire"
@@ -41,6 +42,7 @@ type Options struct {
 	Redact      func(string) string // hides secrets in errors; nil leaves text as it is
 	SessionIdle time.Duration       // 0 is SessionIdle
 	MaxSessions int                 // 0 is MaxSessions
+	RoundTime   time.Duration       // for a client to answer questions; 0 is bridge.RoundTime
 }
 
 // Gateway carries the requests of all clients.
@@ -54,8 +56,9 @@ type Gateway struct {
 	news      news
 	levels    *legacy.Levels
 	dialogues dialogues
+	roundTime time.Duration
 	tasks     *task.Registry
-	entrance  turnstile
+	entrance  *turnstile.Turnstile
 	life      context.Context // ends with the gateway
 	end       context.CancelFunc
 	work      sync.WaitGroup
@@ -75,15 +78,18 @@ func New(o Options) (*Gateway, error) {
 	if o.MaxSessions == 0 {
 		o.MaxSessions = MaxSessions
 	}
+	if o.RoundTime == 0 {
+		o.RoundTime = bridge.RoundTime
+	}
 	if o.Redact == nil {
 		o.Redact = func(s string) string { return s }
 	}
-	g := &Gateway{cat: o.Catalog, sealer: o.Sealer, version: o.Version, log: o.Log, redact: o.Redact, tasks: task.NewRegistry(), levels: legacy.NewLevels()}
+	g := &Gateway{cat: o.Catalog, sealer: o.Sealer, version: o.Version, log: o.Log, redact: o.Redact, tasks: task.NewRegistry(), levels: legacy.NewLevels(), roundTime: o.RoundTime}
 	g.life, g.end = context.WithCancel(context.Background())
 	g.sessions = legacy.NewSessions(o.SessionIdle, o.MaxSessions)
 	g.news.init()
 	g.dialogues.init()
-	g.entrance.init(g.life)
+	g.entrance = turnstile.New(g.life)
 	stop := g.cat.Subscribe(g.news.changed)
 	g.work.Go(func() {
 		defer stop()
@@ -97,17 +103,17 @@ func New(o Options) (*Gateway, error) {
 // is left are requests with an end of their own. What belongs to these still
 // passes: cancellations, and answers to questions of servers.
 func (g *Gateway) Drain() {
-	g.entrance.stop()
+	g.entrance.Stop()
 	for _, s := range g.sessions.All() {
 		s.Outlet().Close()
 	}
 }
 
 // Stopping reports whether Drain was called.
-func (g *Gateway) Stopping() bool { return g.entrance.stopped() }
+func (g *Gateway) Stopping() bool { return g.entrance.Stopped() }
 
 // Drained is closed when Drain was called and no request is open any more.
-func (g *Gateway) Drained() <-chan struct{} { return g.entrance.empty }
+func (g *Gateway) Drained() <-chan struct{} { return g.entrance.Empty() }
 
 // Close ends all sessions, and with them their requests.
 func (g *Gateway) Close() {
@@ -153,10 +159,10 @@ type Sink interface {
 // legacy client's request goes on without it (2025-11-25, Transports: a
 // disconnect is no cancellation).
 func (g *Gateway) Handle(ctx context.Context, req *Request, sink Sink) Answer {
-	if !g.entrance.enter(continues(req)) {
+	if !g.entrance.Enter(continues(req)) {
 		return turnedAway(req)
 	}
-	defer g.entrance.leave()
+	defer g.entrance.Leave()
 	if req.Era == wire.Legacy {
 		detached, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		defer cancel()
@@ -242,7 +248,7 @@ func (g *Gateway) want(req *Request, srv *catalog.Server) upstream.Want {
 	default:
 		return w
 	}
-	w.Declare = upstream.Declaration{Info: req.Session.Info, Capabilities: bridge.Permitted(req.Session.Capabilities, d.May)}
+	w.Declare = upstream.Declaration{Info: req.Session.Client.Info, Capabilities: bridge.Permitted(req.Session.Client.Capabilities, d.May)}
 	return w
 }
 
@@ -251,7 +257,7 @@ func principalWant(req *Request, may []string) upstream.Want {
 	caps := bridge.Capabilities(declared(req), may)
 	w := upstream.Want{Era: req.Era, Share: upstream.Share{Owner: req.Principal.String(), Name: string(caps)}}
 	if req.Session != nil {
-		w.Declare = upstream.Declaration{Info: req.Session.Info, Capabilities: bridge.Permitted(req.Session.Capabilities, may)}
+		w.Declare = upstream.Declaration{Info: req.Session.Client.Info, Capabilities: bridge.Permitted(req.Session.Client.Capabilities, may)}
 	} else {
 		w.Declare = upstream.Declaration{Info: req.Message.Meta.ClientInfo.In(req.Message.Body), Capabilities: caps}
 	}

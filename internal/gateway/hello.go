@@ -44,10 +44,10 @@ func (g *Gateway) discover(ctx context.Context, req *Request) Answer {
 // Initialize opens a legacy session (2025-11-25, Lifecycle). outlet takes what
 // belongs to no request; it is closed when the session ends.
 func (g *Gateway) Initialize(ctx context.Context, req *Request, outlet Outlet) (*Session, Answer) {
-	if !g.entrance.enter(false) {
+	if !g.entrance.Enter(false) {
 		return nil, turnedAway(req)
 	}
-	defer g.entrance.leave()
+	defer g.entrance.Leave()
 	p, body := req.Message.Params, req.Message.Body
 	asked, ok := p.ProtocolVersion.Text(body)
 	if !ok {

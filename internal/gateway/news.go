@@ -222,7 +222,7 @@ func (g *Gateway) listen(ctx context.Context, req *Request, sink Sink) Answer {
 	defer g.watchAll(ctx, req, wanted)()
 	select {
 	case <-ctx.Done():
-	case <-g.entrance.streams.Done():
+	case <-g.entrance.Streams():
 	}
 	result := slices.Concat([]byte(`{"resultType":"complete","_meta":{"`+wire.MetaSubscriptionID+`":`), req.id(), []byte("}}"))
 	return Answer{Body: wire.ResultBody(req.id(), result)}

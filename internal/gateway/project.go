@@ -54,7 +54,7 @@ func (g *Gateway) locate(ctx context.Context, req *Request, sink Sink) {
 		return
 	}
 	q := bridge.Question{Method: "roots/list"}
-	if !bridge.Allows(bridge.Capabilities(s.Capabilities, []string{bridge.Roots}), q) {
+	if !bridge.Allows(bridge.Capabilities(s.Client.Capabilities, []string{bridge.Roots}), q) {
 		s.SetRoot("")
 		return
 	}

@@ -116,7 +116,7 @@ var errLeft = crib.Errorf(crib.Cancelled, "the client left before it answered a 
 
 // collect waits for the answers to questions.
 func (g *Gateway) collect(ctx context.Context, t *target, questions []bridge.Question, came <-chan answered) ([]byte, error) {
-	late := time.NewTimer(bridge.RoundTime)
+	late := time.NewTimer(g.roundTime)
 	defer late.Stop()
 	results := make([][]byte, len(questions))
 	for range questions {
@@ -130,7 +130,7 @@ func (g *Gateway) collect(ctx context.Context, t *target, questions []bridge.Que
 		case <-ctx.Done():
 			return nil, errLeft
 		case <-late.C:
-			return nil, crib.Errorf(crib.Timeout, "the client did not answer a question of server %s within %s; the request was not finished", t.server.Name(), bridge.RoundTime)
+			return nil, crib.Errorf(crib.Timeout, "the client did not answer a question of server %s within %s; the request was not finished", t.server.Name(), g.roundTime)
 		}
 	}
 	return bridge.Responses(questions, results), nil
@@ -176,7 +176,7 @@ func (g *Gateway) inputRequired(req *Request, t *target, result []byte, links bo
 	}
 	if err := t.mayAskFor(req, result, s.Round+1); err != nil {
 		if t.dialogue != nil {
-			t.dialogue.cancel(err)
+			t.dialogue.end(err)
 		}
 		return nil, err
 	}
@@ -185,10 +185,13 @@ func (g *Gateway) inputRequired(req *Request, t *target, result []byte, links bo
 		s.Dialogue = t.dialogue.id
 	}
 	s.Upstream = wire.Get(result, "requestState")
-	s.Expires = time.Now().Add(bridge.RoundTime)
+	s.Expires = time.Now().Add(g.roundTime)
 	sealed, err := g.sealer.Seal(s)
 	if err != nil {
 		return nil, err
+	}
+	if s.Dialogue != "" {
+		g.suspend(t.dialogue)
 	}
 	sets := []wire.Set{{Key: "requestState", Val: wire.Quote(sealed)}}
 	if req.aggregate() {

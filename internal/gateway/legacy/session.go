@@ -35,11 +35,8 @@ type Session struct {
 	Principal crib.Principal
 	Server    string // whose endpoint; "" is the aggregate
 	Version   string
-
-	Info         []byte // raw clientInfo
-	Capabilities []byte // raw capabilities of the client
-
-	outlet Outlet
+	Client    upstream.Declaration // what it said of itself
+	outlet    Outlet
 
 	mu    sync.Mutex // guards all below
 	last  time.Time  // of the last request
@@ -72,8 +69,9 @@ func New(p crib.Principal, server, version string, initialize wire.Message, outl
 	params, body := initialize.Params, initialize.Body
 	return &Session{
 		ID: rand.Text(), Principal: p, Server: server, Version: version,
-		Info: bytes.Clone(params.ClientInfo.In(body)), Capabilities: bytes.Clone(params.Capabilities.In(body)), outlet: outlet,
-		last: time.Now(), open: make(map[string]context.CancelFunc), asked: make(map[string]question), told: make(map[string]watched),
+		Client: upstream.Declaration{Info: bytes.Clone(params.ClientInfo.In(body)), Capabilities: bytes.Clone(params.Capabilities.In(body))},
+		outlet: outlet,
+		last:   time.Now(), open: make(map[string]context.CancelFunc), asked: make(map[string]question), told: make(map[string]watched),
 	}
 }
 

@@ -6,49 +6,6 @@ import (
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
-func TestTurnstile(t *testing.T) {
-	var s turnstile
-	s.init(t.Context())
-	isEmpty := func() bool {
-		select {
-		case <-s.empty:
-			return true
-		default:
-			return false
-		}
-	}
-	if !s.enter(false) || !s.enter(false) || s.stopped() {
-		t.Fatal("it is shut before anybody shut it")
-	}
-	s.stop()
-	s.stop() // twice is as good as once
-	if !s.stopped() || s.enter(false) {
-		t.Error("it let in something new when it was shut")
-	}
-	if !s.enter(true) {
-		t.Error("it did not let in what belongs to something open")
-	}
-	for range 3 {
-		if isEmpty() {
-			t.Error("it is empty while something is open")
-		}
-		s.leave()
-	}
-	if !isEmpty() {
-		t.Error("it does not say that it is empty")
-	}
-	if s.enter(true) {
-		t.Error("it let something in when all were gone")
-	}
-}
-
-func TestTurnstileOfNobody(t *testing.T) {
-	var s turnstile
-	s.init(t.Context())
-	s.stop()
-	<-s.empty // at once
-}
-
 func TestWhatContinues(t *testing.T) {
 	const state = `"requestState":"s"`
 	for _, tc := range []struct {
