@@ -97,15 +97,14 @@ func LegacyResult(method string, result []byte) []byte {
 	return result
 }
 
-// ToolAcross makes a tool one for clients of the other era. Output schemas of
-// legacy tools have a root of type object; and tasks do not cross, so that
-// nothing says how they are made (2025-11-25, Tasks, Tool-Level Negotiation).
-func ToolAcross(raw []byte) []byte {
-	sets := []wire.Set{{Key: "execution"}}
-	if schema := wire.Get(raw, "outputSchema"); schema != nil && wire.Text(wire.Get(schema, "type")) != "object" {
-		sets = append(sets, wire.Set{Key: "outputSchema"})
+// LegacyTool makes a modern server's tool one for a legacy client, whose
+// output schemas have a root of type object.
+func LegacyTool(raw []byte) []byte {
+	schema := wire.Get(raw, "outputSchema")
+	if schema == nil || wire.Text(wire.Get(schema, "type")) == "object" {
+		return raw
 	}
-	return wire.SetMembers(nil, raw, sets...)
+	return wire.SetMembers(nil, raw, wire.Set{Key: "outputSchema"})
 }
 
 // ModernError makes a legacy server's error one for a modern client: codes of

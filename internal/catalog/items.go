@@ -105,9 +105,10 @@ func (l *List) Fresh(now time.Time) bool {
 	return l != nil && (l.TTL < 0 || now.Before(l.Fetched.Add(l.TTL)))
 }
 
-// build makes a List of the pages that came. def is the server's definition.
-func build(k Kind, def *servers.Definition, pages [][]byte) *List {
-	l := &List{pages: pages, byID: make(map[string]*Item), byPublic: make(map[string]*Item)}
+// build makes a List of the pages that came in an era. def is the server's
+// definition.
+func build(k Kind, def *servers.Definition, era wire.Era, pages [][]byte) *List {
+	l := &List{Era: era, pages: pages, byID: make(map[string]*Item), byPublic: make(map[string]*Item)}
 	if len(pages) > 0 {
 		l.readHead(k, pages[0])
 	}
@@ -117,7 +118,7 @@ func build(k Kind, def *servers.Definition, pages [][]byte) *List {
 		array := wire.Get(page, k.Member())
 		for _, at := range wire.Elements(array) {
 			raw := at.In(array)
-			item, why := makeItem(k, def, raw)
+			item, why := makeItem(k, def, era, raw)
 			if why == skipped {
 				continue
 			}
@@ -144,8 +145,8 @@ func build(k Kind, def *servers.Definition, pages [][]byte) *List {
 
 // under is the same answer of the server, read under another definition.
 func (l *List) under(k Kind, def *servers.Definition) *List {
-	now := build(k, def, l.pages)
-	now.Era, now.Fetched, now.TTL = l.Era, l.Fetched, l.TTL
+	now := build(k, def, l.Era, l.pages)
+	now.Fetched, now.TTL = l.Fetched, l.TTL
 	return now
 }
 
@@ -234,7 +235,7 @@ const skipped = "skipped" // not offered by the page: no problem, just not there
 
 // makeItem reads one element of a list. A reason means that it is left out
 // everywhere.
-func makeItem(k Kind, def *servers.Definition, raw []byte) (*Item, string) {
+func makeItem(k Kind, def *servers.Definition, era wire.Era, raw []byte) (*Item, string) {
 	if !utf8.Valid(raw) {
 		name, _ := wire.GetText(raw, kindFacts[k].id)
 		return &Item{ID: cmp.Or(strings.ToValidUTF8(name, "\uFFFD"), "?")}, "it holds bytes that are no UTF-8"
@@ -283,9 +284,14 @@ func makeItem(k Kind, def *servers.Definition, raw []byte) (*Item, string) {
 	public = append(public, uiEdits(def.Name, raw, meta.Val)...)
 	it.Public = wire.Apply(nil, raw, public...)
 	it.OwnAcross, it.PublicAcross = it.Own, it.Public
-	if k == Tools && (output.Val.OK() || execution.Val.OK()) {
-		it.OwnAcross, it.PublicAcross = bridge.ToolAcross(it.Own), bridge.ToolAcross(it.Public)
+	if era == wire.Modern && output.Val.OK() {
+		it.OwnAcross, it.PublicAcross = bridge.LegacyTool(it.Own), bridge.LegacyTool(it.Public)
+	}
+	if execution.Val.OK() {
 		it.TaskOnly = wire.Text(wire.Get(execution.Val.In(raw), "taskSupport")) == "required"
+		if era == wire.Modern { // on the aggregate, legacy clients may make tasks
+			it.PublicAcross = wire.SetMembers(nil, it.PublicAcross, wire.Set{Key: "execution"})
+		}
 	}
 	return it, ""
 }

@@ -343,7 +343,7 @@ func (s *Server) fetchList(leg upstream.Leg, share upstream.Share, k Kind) error
 		if pages, err = s.pages(leg, k); err != nil {
 			return err
 		}
-		l = build(k, def, pages)
+		l = build(k, def, hello.Era, pages)
 		l.Fetched = time.Now()
 		l.TTL = timeToLive(hello, k, pages)
 	}

@@ -43,8 +43,8 @@ func (s *Server) load() []wire.Era {
 		kn := &known{hello: &wire.Hello{Era: era, Version: saved.Version, Result: saved.Hello}}
 		for k, pages := range saved.Lists {
 			if k >= 0 && k < kinds {
-				kn.lists[k] = build(k, s.Def(), pages)
-				kn.lists[k].Era, kn.lists[k].Fetched = era, saved.Fetched
+				kn.lists[k] = build(k, s.Def(), era, pages)
+				kn.lists[k].Fetched = saved.Fetched
 			}
 		}
 		s.known[place{era: era}] = kn

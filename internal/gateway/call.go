@@ -314,7 +314,7 @@ func (g *Gateway) answer(req *Request, t *target, reply *upstream.Reply) Answer 
 	}
 	switch method := req.Message.Method; {
 	case method == "tools/call":
-		if raw := taskIn(req, reply.Era, result); raw != nil {
+		if raw := taskIn(reply.Era, result); raw != nil {
 			if err := g.keepTask(req, t, raw, crossing); err != nil {
 				return g.toolError(req, err)
 			}

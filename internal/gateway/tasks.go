@@ -14,16 +14,18 @@ import (
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
-// taskIn is the raw task in the result of a call, nil if it is an ordinary one.
-func taskIn(req *Request, era wire.Era, result []byte) []byte {
-	switch {
-	case !wire.MayHave(result, "taskId"):
-	case era == wire.Modern:
-		if kind, _ := wire.GetText(result, "resultType"); kind == "task" {
-			return result
-		}
-	case wire.Get(req.Message.Params.All.In(req.Message.Body), "task") != nil:
-		return wire.Get(result, "task")
+// taskIn is the raw task in the result of a call, nil if it is an ordinary one:
+// a result of that type (SEP-2663), or its member of that name, which legacy
+// servers give and modern ones gave before.
+func taskIn(era wire.Era, result []byte) []byte {
+	if !wire.MayHave(result, "taskId") && !wire.MayHave(result, `"task"`) {
+		return nil
+	}
+	if own := wire.Get(result, "task"); wire.Get(own, "taskId") != nil {
+		return own
+	}
+	if kind, _ := wire.GetText(result, "resultType"); era == wire.Modern && kind == "task" {
+		return result
 	}
 	return nil
 }

@@ -11,25 +11,24 @@ import (
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
-// What is a task is told by the words of its era, and nothing else is.
+// What is a task is told by the words of its era.
 func TestTaskIn(t *testing.T) {
-	plain := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}`
-	asTask := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","task":{}}}`
 	for _, tt := range []struct {
-		name, request string
-		era           wire.Era
-		result        string
-		is            bool
+		name   string
+		era    wire.Era
+		result string
+		want   string
 	}{
-		{"modern", plain, wire.Modern, `{"resultType":"task","taskId":"1"}`, true},
-		{"modern, a result that speaks of one", plain, wire.Modern, `{"resultType":"complete","taskId":"1"}`, false},
-		{"modern, in the words of the other era", asTask, wire.Modern, `{"task":{"taskId":"1"}}`, false},
-		{"legacy", asTask, wire.Legacy, `{"task":{"taskId":"1"}}`, true},
-		{"legacy, not asked for", plain, wire.Legacy, `{"task":{"taskId":"1"}}`, false},
-		{"legacy, an ordinary result", asTask, wire.Legacy, `{"content":[]}`, false},
+		{"modern", wire.Modern, `{"resultType":"task","taskId":"1"}`, `{"resultType":"task","taskId":"1"}`},
+		{"modern, without an id", wire.Modern, `{"resultType":"task"}`, `{"resultType":"task"}`},
+		{"modern, as it was before", wire.Modern, `{"resultType":"task","task":{"taskId":"1"}}`, `{"taskId":"1"}`},
+		{"modern, a result that speaks of one", wire.Modern, `{"resultType":"complete","taskId":"1"}`, ``},
+		{"legacy", wire.Legacy, `{"task":{"taskId":"1"}}`, `{"taskId":"1"}`},
+		{"legacy, in the words of the other era", wire.Legacy, `{"resultType":"task","taskId":"1"}`, ``},
+		{"legacy, a task without an id", wire.Legacy, `{"task":{}}`, ``},
+		{"an ordinary result", wire.Legacy, `{"content":[]}`, ``},
 	} {
-		req := &Request{Principal: someone, Era: tt.era, Message: fromClient(t, tt.request)}
-		if got := taskIn(req, tt.era, []byte(tt.result)); (got != nil) != tt.is {
+		if got := taskIn(tt.era, []byte(tt.result)); string(got) != tt.want {
 			t.Errorf("%s: %s", tt.name, got)
 		}
 	}

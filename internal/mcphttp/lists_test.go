@@ -352,8 +352,12 @@ func TestListsSurvive(t *testing.T) {
 						if got := string(wire.GetPath([]byte(r.Result()), "_meta", "io.toolcrib/stale")); got != `["s"]` {
 							t.Errorf("%s, %s: not said to be stale: %s", era, name, r)
 						}
-						if got := items(t, cl, era, name); !slices.Equal(got, before[name]) {
-							t.Errorf("%s, %s:\ngot  %s\nwant %s", era, name, got, before[name])
+						want := before[name]
+						if era == wire.Legacy && upstreamEra == mcptest.EraModern {
+							want = withoutTasks(want)
+						}
+						if got := items(t, cl, era, name); !slices.Equal(got, want) {
+							t.Errorf("%s, %s:\ngot  %s\nwant %s", era, name, got, want)
 						}
 					}
 				}
@@ -390,4 +394,14 @@ func TestListsOfAnotherServer(t *testing.T) {
 	if got := string(wire.GetPath([]byte(r.Result()), "_meta", "io.toolcrib/unavailable")); got != `["s"]` || strings.Contains(r.Result(), "s__echo") {
 		t.Errorf("got %s", r)
 	}
+}
+
+// withoutTasks are raw tools as the aggregate shows those of a modern server to
+// legacy clients, which could not make a task of them.
+func withoutTasks(tools []string) []string {
+	out := make([]string, len(tools))
+	for i, tool := range tools {
+		out[i] = strings.Replace(tool, `"execution":{"taskSupport":"optional"},`, "", 1)
+	}
+	return out
 }
