@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/toolcrib/toolcrib/internal/crib"
 	"github.com/toolcrib/toolcrib/internal/mcptest"
@@ -176,6 +177,26 @@ func TestClientLeavesAHeldRequest(t *testing.T) {
 			}, shared(servers.SharePrincipal, may(everything)...))
 		})
 	}
+}
+
+// A client that never comes back ends its request at the server, and its state
+// is worth nothing by then.
+func TestClientThatNeverComesBack(t *testing.T) {
+	own := func(name string) []string { return []string{name} }
+	waysWith(t, cribOptions{round: 50 * time.Millisecond}, mcptest.EraLegacy, own, func(t *testing.T, w way) {
+		cl := w.crib.dial(w.endpoint)
+		h := w.hold(t)
+		h.Say(formOf(`"a"`))
+		q := turnOf(t, send(cl, h.call))
+		w.wantCancelled(t, h.at("id"))
+		before := len(h.requests("tools/call"))
+		if r := send(cl, h.call, q.answers(accepted)...); r.RPCError().Code != wire.CodeInvalidParams {
+			t.Errorf("the state afterwards: %v", r)
+		}
+		if after := len(h.requests("tools/call")); after != before {
+			t.Error("the server got the call again")
+		}
+	}, shared(servers.ShareSession, may(everything)...))
 }
 
 // A question that its server took back while the client was away gets no

@@ -36,8 +36,13 @@ func direct(t *testing.T, era string, test func(t *testing.T, w way), change ...
 
 func waysTo(t *testing.T, era string, endpoints func(name string) []string, test func(t *testing.T, w way), change ...func(*servers.Definition)) {
 	t.Helper()
+	waysWith(t, cribOptions{}, era, endpoints, test, change...)
+}
+
+func waysWith(t *testing.T, o cribOptions, era string, endpoints func(name string) []string, test func(t *testing.T, w way), change ...func(*servers.Definition)) {
+	t.Helper()
 	for name, server := range recorders(t, era, change...) {
-		c := newCrib(t, cribOptions{}, server.def)
+		c := newCrib(t, o, server.def)
 		for _, endpoint := range endpoints(name) {
 			t.Run(fmt.Sprintf("%s at %q", name, endpoint), func(t *testing.T) {
 				w := way{recorder: server, crib: c, name: name, endpoint: endpoint}

@@ -49,6 +49,7 @@ type cribOptions struct {
 	firstWait time.Duration
 	keepAlive time.Duration
 	idle      time.Duration
+	round     time.Duration // for a client to answer
 	dir       string // of the state; "" is a new one
 }
 
@@ -87,7 +88,7 @@ func newCrib(t testing.TB, o cribOptions, defs ...servers.Definition) *cribT {
 		},
 		Other: func(server string, share upstream.Share, m wire.Message) { c.gw.Told(server, share, m) },
 	})
-	if c.gw, err = gateway.New(gateway.Options{Catalog: c.cat, Sealer: sealer, Version: "test", Log: log, SessionIdle: o.idle}); err != nil {
+	if c.gw, err = gateway.New(gateway.Options{Catalog: c.cat, Sealer: sealer, Version: "test", Log: log, SessionIdle: o.idle, RoundTime: o.round}); err != nil {
 		t.Fatal(err)
 	}
 	handler, err := mcphttp.New(mcphttp.Options{Gateway: c.gw, Auth: c.auth, Log: log, KeepAlive: o.keepAlive})
