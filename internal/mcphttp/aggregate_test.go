@@ -191,7 +191,11 @@ func TestHTTPSResourcesFindTheirOwner(t *testing.T) {
 
 // What the aggregate can do does not depend on which servers are there.
 func TestAggregateCapabilitiesAreConstant(t *testing.T) {
-	const want = `{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"completions":{},"logging":{}}`
+	const want = `{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"completions":{},"logging":{}`
+	tasks := map[wire.Era]string{ // in the words of each era
+		wire.Legacy: `,"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}}`,
+		wire.Modern: `,"extensions":{"io.modelcontextprotocol/tasks":{}}}`,
+	}
 	bare := mcptest.NewHTTP(t, mcptest.HTTPOptions{Options: mcptest.Options{Capabilities: `{"tools":{},"tasks":{}}`}})
 	for name, c := range map[string]*cribT{
 		"no server":             newCrib(t, cribOptions{}),
@@ -201,7 +205,7 @@ func TestAggregateCapabilitiesAreConstant(t *testing.T) {
 		cl := c.dial("")
 		for range 2 {
 			for era, r := range map[wire.Era]*mcptest.Reply{wire.Legacy: cl.Initialize(""), wire.Modern: cl.Post(wire.Modern, "server/discover", "")} {
-				if got := string(wire.Get([]byte(r.Result()), "capabilities")); got != want {
+				if got := string(wire.Get([]byte(r.Result()), "capabilities")); got != want+tasks[era] {
 					t.Errorf("%s, %s: %v", name, era, r)
 				}
 			}

@@ -116,6 +116,7 @@ type verdict struct {
 	hello *wire.Hello // set for a modern server
 	eras  []wire.Era
 	err   error // the server can not be used now; nothing is learned of its era
+	again bool  // it refused the version that it says it supports: once more is worth it
 }
 
 // judge reads an answer to server/discover (2026-07-28, Versioning, Backward
@@ -126,21 +127,28 @@ func judge(server string, m wire.Message) verdict {
 		if hello == nil && err == nil {
 			eras = []wire.Era{wire.Legacy}
 		}
-		return verdict{hello, eras, err}
+		return verdict{hello: hello, eras: eras, err: err}
 	}
 	e := wire.ReadError(m.Error.In(m.Body))
 	if !wire.IsModernError(e.Code) {
 		return verdict{eras: []wire.Era{wire.Legacy}}
 	}
+	refused := unavailable(server, "refuses server/discover: %s (%d)", e.Message, e.Code)
 	if e.Code == wire.CodeUnsupportedVersion {
 		supported := wire.Get(e.Data, "supported")
+		legacy := false
 		for _, at := range wire.Elements(supported) {
-			if wire.EraOf(wire.Text(at.In(supported))) == wire.Legacy {
-				return verdict{eras: []wire.Era{wire.Legacy}}
+			v := wire.Text(at.In(supported))
+			if v == wire.NewestModern {
+				return verdict{again: true, err: refused}
 			}
+			legacy = legacy || wire.EraOf(v) == wire.Legacy
+		}
+		if legacy {
+			return verdict{eras: []wire.Era{wire.Legacy}}
 		}
 	}
-	return verdict{err: unavailable(server, "refuses server/discover: %s (%d)", e.Message, e.Code)}
+	return verdict{err: refused}
 }
 
 // connectHTTP makes a leg to a server with an address in era, or in the era it
@@ -193,6 +201,9 @@ func (l *httpLeg) negotiate(ctx context.Context, era wire.Era) ([]wire.Era, erro
 	}
 	l.hello.Store(&wire.Hello{Era: wire.Modern, Version: wire.NewestModern})
 	v := l.discover(ctx)
+	if v.again {
+		v = l.discover(ctx)
+	}
 	switch {
 	case v.err != nil:
 		return nil, v.err

@@ -52,6 +52,7 @@ func TestWhatAnAnswerToDiscoverSays(t *testing.T) {
 		{"header mismatch", `"error":{"code":-32020,"message":"no"}`, none, nil, true},
 		{"missing capability", `"error":{"code":-32021,"message":"no"}`, none, nil, true},
 		{"unsupported, with a legacy version", `"error":{"code":-32022,"message":"no","data":{"supported":["2099-01-01","2025-03-26"]}}`, none, []wire.Era{wire.Legacy}, false},
+		{"unsupported, with the one that was asked for", `"error":{"code":-32022,"message":"no","data":{"supported":["2025-03-26","2026-07-28"]}}`, none, nil, true},
 		{"unsupported, with versions of tomorrow", `"error":{"code":-32022,"message":"no","data":{"supported":["2099-01-01"]}}`, none, nil, true},
 		{"unsupported, with none", `"error":{"code":-32022,"message":"no","data":{"supported":[]}}`, none, nil, true},
 		{"unsupported, without data", `"error":{"code":-32022,"message":"no"}`, none, nil, true},

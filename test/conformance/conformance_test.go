@@ -32,7 +32,7 @@ const (
 )
 
 // built are the programs that take part.
-type built struct{ crib, server, client, shim string }
+type built struct{ crib, server, asker, client, shim string }
 
 var build = sync.OnceValues(func() (b built, err error) {
 	folder, err = os.MkdirTemp("", "toolcrib-conformance-")
@@ -40,8 +40,9 @@ var build = sync.OnceValues(func() (b built, err error) {
 		return b, err
 	}
 	for pkg, to := range map[string]*string{
-		".":                       &b.crib,
-		"./test/conformance/shim": &b.shim,
+		".":                        &b.crib,
+		"./test/conformance/shim":  &b.shim,
+		"./test/conformance/asker": &b.asker,
 		"github.com/modelcontextprotocol/go-sdk/conformance/everything-server": &b.server,
 		"github.com/modelcontextprotocol/go-sdk/conformance/everything-client": &b.client,
 	} {
@@ -155,52 +156,90 @@ func TestServer(t *testing.T) {
 		}
 	}
 	write("toolcrib.yaml", "auth:\n  anonymous: true\n") // the suite has no token to show
-	eras := map[string]string{"legacy": legacy, "modern": modern}
 	for era, set := range eras {
-		write("mcp/stdio-"+era+".md", fmt.Sprintf(serverPage, fmt.Sprintf("{ command: %q }", b.server), era))
-		address := freeAddress(t)
-		start(t, b.server, "-http", address, fmt.Sprintf("-stateless=%v", set == modern))
-		answers(t, "http://"+address)
-		write("mcp/http-"+era+".md", fmt.Sprintf(serverPage, fmt.Sprintf("{ http: %q }", "http://"+address+"/"), era))
+		for name, program := range map[string]string{"": b.server, "-asker": b.asker} {
+			write("mcp/stdio-"+era+name+".md", fmt.Sprintf(serverPage, fmt.Sprintf("{ command: %q }", program), era))
+			address := freeAddress(t)
+			start(t, program, "-http", address, fmt.Sprintf("-stateless=%v", set == modern))
+			answers(t, "http://"+address)
+			write("mcp/http-"+era+name+".md", fmt.Sprintf(serverPage, fmt.Sprintf("{ http: %q }", "http://"+address+"/"), era))
+		}
 	}
 	address := freeAddress(t)
 	start(t, b.crib, "serve", "--workspace", workspace, "--data", t.TempDir(), "--listen", address)
 	answers(t, "http://"+address+"/readyz")
-	for era, set := range eras {
-		for _, name := range []string{"http-legacy", "http-modern", "stdio-legacy", "stdio-modern"} {
-			t.Run(fmt.Sprintf("%s client, %s server", era, name), func(t *testing.T) {
+	for client, set := range eras {
+		for server := range eras {
+			for _, transport := range []string{"http", "stdio"} {
+				t.Run(fmt.Sprintf("%s client, %s server over %s", client, server, transport), func(t *testing.T) {
+					t.Parallel()
+					url := "http://" + address + "/v1/mcp/" + transport + "-" + server
+					found, out := serverChecks(t, "--url", url, "--requirements", set)
+					sections := []string{"server"}
+					if client != server {
+						sections = append(sections, client+" client, "+server+" server")
+						for _, name := range askedOtherwise[set] {
+							again, _ := serverChecks(t, "--url", url+"-asker", "--scenario", name, "--spec-version", set)
+							found[name] = again[name]
+						}
+					}
+					score(t, found, required(t, "Server", set), expected(t, sections...))
+					if t.Failed() {
+						t.Log(out)
+					}
+				})
+			}
+		}
+	}
+}
+
+var eras = map[string]string{"legacy": legacy, "modern": modern}
+
+// askedOtherwise are the scenarios of a set in which the fixture of the SDK,
+// before a server of the other era, asks nothing or only once: its tools ask by
+// requests of their own, which it refuses on modern connections, and it answers
+// one result that requires input on legacy ones. The asker does both.
+var askedOtherwise = map[string][]string{
+	legacy: {"tools-call-sampling", "tools-call-elicitation", "elicitation-sep1034-defaults", "elicitation-sep1330-enums"},
+	modern: {"input-required-result-multi-round"},
+}
+
+// serverChecks runs the server suite.
+func serverChecks(t *testing.T, args ...string) (found map[string][]check, out string) {
+	t.Helper()
+	results := t.TempDir()
+	out = runSuite(t, append([]string{"server", "-o", results}, args...)...)
+	found = make(map[string][]check)
+	for name, list := range checks(t, results) {
+		found[strings.TrimPrefix(name, "server-")] = list
+	}
+	return found, out
+}
+
+// TestClient runs the client suite with the crib in the client's place, before a
+// driver of each era.
+func TestClient(t *testing.T) {
+	suite(t)
+	b := programs(t)
+	for server, set := range eras {
+		for client := range eras {
+			t.Run(fmt.Sprintf("%s driver, %s server", client, server), func(t *testing.T) {
 				t.Parallel()
-				results := t.TempDir()
-				out := runSuite(t, "server", "--url", "http://"+address+"/v1/mcp/"+name, "--requirements", set, "-o", results)
-				found := make(map[string][]check)
-				for name, list := range checks(t, results) {
-					found[strings.TrimPrefix(name, "server-")] = list
+				command, sections := []string{b.shim, b.crib, b.client}, []string{"client"}
+				if client != server {
+					command = []string{b.shim, "-crossed", b.crib, b.client}
+					sections = append(sections, client+" driver, "+server+" server")
 				}
-				score(t, found, required(t, "Server", set), expected(t, "Server"))
+				results := t.TempDir()
+				out := runSuite(t, "client", "--command", strings.Join(command, " "), "--requirements", set, "-o", results)
+				scenarios := required(t, "Client", set)
+				score(t, checks(t, results), scenarios, expected(t, sections...))
+				droveToTheEnd(t, results, scenarios)
 				if t.Failed() {
 					t.Log(out)
 				}
 			})
 		}
-	}
-}
-
-// TestClient runs the client suite with the crib in the client's place.
-func TestClient(t *testing.T) {
-	suite(t)
-	b := programs(t)
-	for _, set := range []string{legacy, modern} {
-		t.Run(set, func(t *testing.T) {
-			t.Parallel()
-			results := t.TempDir()
-			out := runSuite(t, "client", "--command", strings.Join([]string{b.shim, b.crib, b.client}, " "), "--requirements", set, "-o", results)
-			scenarios := required(t, "Client", set)
-			score(t, checks(t, results), scenarios, expected(t, "Client"))
-			droveToTheEnd(t, results, scenarios)
-			if t.Failed() {
-				t.Log(out)
-			}
-		})
 	}
 }
 

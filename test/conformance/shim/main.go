@@ -2,16 +2,17 @@
 // starts a crib whose only server is the suite's, and drives it with an
 // ordinary conformance client.
 //
-//	shim CRIB DRIVER URL
+//	shim [-crossed] CRIB DRIVER URL
 //
-// The suite names the revision in MCP_CONFORMANCE_PROTOCOL_VERSION. Both sides
-// of the crib speak its era: what crosses eras is tested elsewhere.
+// The suite names the revision in MCP_CONFORMANCE_PROTOCOL_VERSION. Its server
+// speaks that, and the driver too, or a revision of the other era.
 package main
 
 import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -33,17 +34,19 @@ const (
 )
 
 func main() {
-	if len(os.Args) != 4 {
-		fmt.Fprintln(os.Stderr, "usage: shim CRIB DRIVER URL")
+	crossed := flag.Bool("crossed", false, "the driver speaks the other era")
+	flag.Parse()
+	if flag.NArg() != 3 {
+		fmt.Fprintln(os.Stderr, "usage: shim [-crossed] CRIB DRIVER URL")
 		os.Exit(2)
 	}
-	if err := run(os.Args[1], os.Args[2], os.Args[3]); err != nil {
+	if err := run(flag.Arg(0), flag.Arg(1), flag.Arg(2), *crossed); err != nil {
 		fmt.Fprintln(os.Stderr, "shim:", err)
 		os.Exit(1)
 	}
 }
 
-func run(crib, driver, server string) (err error) {
+func run(crib, driver, server string, crossed bool) (err error) {
 	folder, err := os.MkdirTemp("", "toolcrib-conformance-")
 	if err != nil {
 		return err
@@ -55,7 +58,7 @@ func run(crib, driver, server string) (err error) {
 		return err
 	}
 	defer stop()
-	if !modern {
+	if modern == crossed {
 		front, err := legacyFront(address)
 		if err != nil {
 			return err
