@@ -1,6 +1,6 @@
 # The same commands as in CI; .ci/run is the whole of it.
 
-.PHONY: bench build test race vet fuzz soak docs cross peers ci
+.PHONY: bench matrix build test race vet fuzz soak docs cross peers ci
 
 build:
 	CGO_ENABLED=0 go build -trimpath -o bin/toolcrib .
@@ -25,6 +25,10 @@ SOAK ?= 10m
 SEED ?= 0
 soak:
 	go test ./test/soak -run 'TestSoak$$' -v -count=1 -timeout 30m -soak $(SOAK) -seed $(SEED)
+
+# What works for each pairing of a client and a server, as a table.
+matrix:
+	go test ./test/matrix -run Matrix -count=1 -v | sed -n "/matrix_test.go:[0-9]*: *$$/,/^--- /p"
 
 # What a call costs, beside a bare reverse proxy; see docs/bench.md.
 bench:

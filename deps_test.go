@@ -78,6 +78,8 @@ var imports = map[string][]string{
 	"test/bench": {"cli"}, // the program itself, with its figures beside it
 	"test/peers": {},
 
+	"test/matrix": {},
+
 	"test/conformance":       {},
 	"test/conformance/shim":  {},
 	"test/conformance/asker": {},

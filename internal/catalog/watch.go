@@ -17,6 +17,7 @@ import (
 const (
 	firstRewatch = time.Second
 	maxRewatch   = time.Minute
+	listenGrace  = time.Second // for it to say that it tells of changes, before its lists are asked for without that
 )
 
 // watch is what the crib wants to be told of a server beside its lists.
@@ -203,7 +204,10 @@ func (e events) Connected(_ string, leg upstream.Leg, share upstream.Share) {
 		s.shares[leg] = share
 	}
 	s.mu.Unlock()
-	s.reask(leg, true)
+	l := &listener{s: s, leg: leg}
+	if leg.Hello().Era == wire.Legacy || listenFilter(leg.Hello().Capabilities(), nil) == nil {
+		l.ask() // else when it tells of changes: of one before that nobody would hear
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.life.Err() != nil {
@@ -211,7 +215,7 @@ func (e events) Connected(_ string, leg upstream.Leg, share upstream.Share) {
 	}
 	s.work.Go(func() {
 		if leg.Hello().Era == wire.Modern {
-			s.listen(leg, share)
+			s.listen(l, share)
 		} else {
 			s.follow(leg, share)
 		}
@@ -312,9 +316,13 @@ func (e events) Notification(_ string, leg upstream.Leg, m wire.Message) {
 
 // listen keeps a subscription open on a modern leg, for what the server says
 // it tells and for the resources that somebody wants to know of.
-func (s *Server) listen(leg upstream.Leg, share upstream.Share) {
-	wait := firstRewatch
-	again := false // something may have changed while nobody listened
+func (s *Server) listen(l *listener, share upstream.Share) {
+	leg, wait := l.leg, firstRewatch
+	s.work.Go(func() {
+		if pause(s.life, leg.Done(), listenGrace) {
+			l.ask()
+		}
+	})
 	for s.life.Err() == nil {
 		wanted, changed := s.watch.now(share)
 		filter := listenFilter(leg.Hello().Capabilities(), slices.Sorted(maps.Keys(wanted)))
@@ -324,9 +332,7 @@ func (s *Server) listen(leg upstream.Leg, share upstream.Share) {
 		if filter == nil {
 			ended = nil
 		} else {
-			missed := again
-			go func() { ended <- s.listenOnce(ctx, leg, filter, missed) }()
-			again = true
+			go func() { ended <- s.listenOnce(ctx, l, filter) }()
 		}
 		select {
 		case <-changed:
@@ -343,6 +349,7 @@ func (s *Server) listen(leg upstream.Leg, share upstream.Share) {
 			return
 		case reopen := <-ended:
 			cancel()
+			l.ask()
 			if !reopen {
 				ended = nil
 				select {
@@ -404,11 +411,10 @@ func listenFilter(capabilities []byte, uris []string) []byte {
 }
 
 // listenOnce holds one subscription and reports whether to open it again.
-// missed says that the lists are to be asked for again once it is open.
-func (s *Server) listenOnce(ctx context.Context, leg upstream.Leg, filter []byte, missed bool) bool {
-	out := upstream.NewRequest(leg, s.c.opts.Upstream.Version, "subscriptions/listen", string(slices.Concat([]byte(`"notifications":`), filter)))
+func (s *Server) listenOnce(ctx context.Context, l *listener, filter []byte) bool {
+	out := upstream.NewRequest(l.leg, s.c.opts.Upstream.Version, "subscriptions/listen", string(slices.Concat([]byte(`"notifications":`), filter)))
 	out.Forever = true
-	reply, err := leg.Do(ctx, out, listener{s, leg, missed})
+	reply, err := l.leg.Do(ctx, out, l)
 	if err != nil {
 		return ctx.Err() == nil
 	}
@@ -422,16 +428,24 @@ func (s *Server) listenOnce(ctx context.Context, leg upstream.Leg, filter []byte
 
 // listener takes what arrives on a subscription.
 type listener struct {
-	s      *Server
-	leg    upstream.Leg
-	missed bool
+	s     *Server
+	leg   upstream.Leg
+	first sync.Once // the lists are asked for, of a leg that is new
 }
 
-func (l listener) Notification(m wire.Message) {
+// ask has the lists of a new leg asked for, if that was not done.
+func (l *listener) ask() { l.first.Do(func() { l.s.reask(l.leg, true) }) }
+
+// acknowledged has the lists asked for: of what changed before it, nobody was
+// told.
+func (l *listener) acknowledged() {
+	l.first.Do(func() {})
+	l.s.reask(l.leg, false)
+}
+
+func (l *listener) Notification(m wire.Message) {
 	if m.Method == "notifications/subscriptions/acknowledged" {
-		if l.missed {
-			l.s.refetchAll(l.leg, false)
-		}
+		l.acknowledged()
 		return
 	}
 	// The subscription is the crib's own: its id means nothing to a client.
@@ -452,4 +466,4 @@ func (l listener) Notification(m wire.Message) {
 	events{l.s}.Notification(l.s.Name(), l.leg, m)
 }
 
-func (l listener) Request(m wire.Message, answer func([]byte)) { answer(upstream.Decline(m)) }
+func (l *listener) Request(m wire.Message, answer func([]byte)) { answer(upstream.Decline(m)) }

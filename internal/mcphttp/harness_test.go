@@ -50,7 +50,7 @@ type cribOptions struct {
 	keepAlive time.Duration
 	idle      time.Duration
 	round     time.Duration // for a client to answer
-	dir       string // of the state; "" is a new one
+	dir       string        // of the state; "" is a new one
 }
 
 func newCrib(t testing.TB, o cribOptions, defs ...servers.Definition) *cribT {

@@ -151,7 +151,3 @@ func (s *Server) complete(x *exchange) answer {
 	return ok(`{"completion":{"values":` + quoteAll(values) + `,"total":` + strconv.Itoa(len(values)) +
 		`,"hasMore":false},"x-ref":` + string(x.par.Ref) + `}`)
 }
-
-func (s *Server) task(x *exchange) answer {
-	return ok(`{"taskId":` + quote(x.par.TaskID) + `,"status":"working","x-params":` + or(x.msg.Params, "null") + `}`)
-}

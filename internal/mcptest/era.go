@@ -25,6 +25,8 @@ func init() {
 		"completion/complete":      (*Server).complete,
 		"tasks/get":                (*Server).task,
 		"tasks/cancel":             (*Server).task,
+		"tasks/list":               (*Server).listTasks,
+		"tasks/result":             (*Server).task,
 		"vendor/echo":              func(_ *Server, x *exchange) answer { return ok(`{"params":` + or(x.msg.Params, "null") + `}`) },
 	}
 	methods[wire.Legacy] = map[string]handler{

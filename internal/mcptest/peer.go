@@ -26,7 +26,7 @@ const peerLife = 10 * time.Minute
 // Which protocol: -era modern|legacy|dual|first, -version V, -instructions T,
 // -capabilities JSON, -tools FILE, -page-size N, -cursor-loop, -dup-tool,
 // -discover-error CODE, -silent-discover, -discover-delay D,
-// -list-changed-on TOOL, -line N (bytes of big), -ledger FILE.
+// -tasks, -list-changed-on TOOL, -line N (bytes of big), -ledger FILE.
 //
 // How the pipe behaves: -banner TEXT (Go escapes, before the first line), -bom,
 // -crlf, -noise (stray lines behind each reply), -stderr N (bytes without line
@@ -96,6 +96,7 @@ func parseFlags(args []string) (Options, pipeOptions, error) {
 	fs.IntVar(&o.DiscoverError, "discover-error", 0, "")
 	fs.BoolVar(&o.SilentDiscover, "silent-discover", false, "")
 	fs.DurationVar(&o.DiscoverDelay, "discover-delay", 0, "")
+	fs.BoolVar(&o.Tasks, "tasks", false, "")
 	fs.StringVar(&o.ListChangedOn, "list-changed-on", "", "")
 	fs.StringVar(&o.DieOn, "die-on", "", "")
 	fs.IntVar(&o.BigLine, "line", 0, "")

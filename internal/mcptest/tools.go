@@ -54,6 +54,7 @@ func init() {
 		"fail":      fail,
 		"rpcerror":  rpcError,
 		"cancelled": cancelled,
+		"ended":     ended,
 		"touch":     touch,
 		"link":      link,
 		"big":       big,
@@ -62,6 +63,7 @@ func init() {
 		"endless":   endless,
 		"partial":   partial,
 		"die":       die,
+		"later":     later,
 	}
 }
 
@@ -175,6 +177,12 @@ func rpcError(_ *Server, x *exchange, _ toolArgs) answer {
 
 func cancelled(s *Server, _ *exchange, _ toolArgs) answer {
 	return ok(textResult("[" + strings.Join(s.Cancelled(), ",") + "]"))
+}
+
+func ended(s *Server, _ *exchange, _ toolArgs) answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return ok(textResult(fmt.Sprint(s.ended)))
 }
 
 func touch(s *Server, _ *exchange, args toolArgs) answer {
