@@ -44,12 +44,13 @@ var imports = map[string][]string{
 
 	"servers": {"crib", "wire", "secret", "page"},
 	"catalog": {"crib", "wire", "bridge", "child", "upstream", "upstream/gate", "servers"},
-	"gateway": {"crib", "wire", "policy", "bridge", "upstream", "servers", "catalog", "gateway/legacy", "gateway/task", "gateway/turnstile"},
+	"gateway": {"crib", "wire", "policy", "bridge", "upstream", "servers", "catalog", "gateway/lane", "gateway/legacy", "gateway/task", "gateway/turnstile"},
 
 	"gateway/legacy": {"crib", "wire", "upstream"}, // sessions of legacy clients, below the path of a call
 	"gateway/task":   {"crib", "wire"},             // whose the tasks are
 
-	"gateway/turnstile": {}, // who is inside
+	"gateway/lane":      {"upstream"}, // connections beside each other
+	"gateway/turnstile": {},           // who is inside
 
 	// Doors.
 	"mcphttp":  {"crib", "wire", "alarm", "web", "auth", "gateway"},
@@ -58,7 +59,7 @@ var imports = map[string][]string{
 	// The whole.
 	"config": {"crib", "secret", "page", "servers", "web"},
 	"store":  {"crib", "auth"},
-	"app":    {"crib", "wire", "secret", "web", "auth", "page", "bridge", "upstream", "upstream/gate", "servers", "catalog", "child", "gateway", "gateway/task", "mcphttp", "mcpstdio", "config", "store"},
+	"app":    {"crib", "wire", "secret", "web", "auth", "page", "bridge", "upstream", "upstream/gate", "servers", "catalog", "child", "gateway", "gateway/lane", "gateway/task", "mcphttp", "mcpstdio", "config", "store"},
 	"cli": {"crib", "wire", "telemetry", "secret", "page", "servers", "clients", "mcpstdio", "config", "app", "demo",
 		"cli/mcp", "cli/reference", "cli/running", "cli/service", "cli/text", "cli/workspace"},
 	"": {"cli"}, // main.go

@@ -11,6 +11,7 @@ import (
 	"github.com/toolcrib/toolcrib/internal/child"
 	"github.com/toolcrib/toolcrib/internal/crib"
 	"github.com/toolcrib/toolcrib/internal/gateway"
+	"github.com/toolcrib/toolcrib/internal/gateway/lane"
 	"github.com/toolcrib/toolcrib/internal/gateway/task"
 	"github.com/toolcrib/toolcrib/internal/mcphttp"
 	"github.com/toolcrib/toolcrib/internal/mcpstdio"
@@ -109,7 +110,7 @@ var serverLimits = []Limit{
 	lasts("wait before a call is tried again that needs nothing but that; doubles with each", bridge.FirstPause),
 	lasts("wait before any such call is tried again", bridge.MaxPause),
 	lasts("time for a client to say which folder it works in", gateway.RootTime),
-	number("connections that calls of one principal have beside each other because they may wait for answers", gateway.MaxLanes),
+	number("connections that calls of one principal have beside each other because they may wait for answers", lane.Max),
 	lasts("time for a client to answer a question", bridge.RoundTime),
 	number("pages of a list", catalog.MaxPages),
 	size("lists that are kept on disk", store.MaxList),

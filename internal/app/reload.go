@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/toolcrib/toolcrib/internal/auth"
 	"github.com/toolcrib/toolcrib/internal/crib"
 	"github.com/toolcrib/toolcrib/internal/page"
 	"github.com/toolcrib/toolcrib/internal/servers"
@@ -111,8 +112,12 @@ func (a *App) exchange() (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.auth.Reload(); err != nil {
+	gone, err := a.auth.Reload()
+	if err != nil {
 		return nil, err
+	}
+	if old.config.Anonymous && !st.config.Anonymous {
+		gone = append(gone, auth.NoToken)
 	}
 	// While one is exchanged for the other, only what both allow passes.
 	both := guard(*a.guarded.Load())
@@ -123,6 +128,9 @@ func (a *App) exchange() (*state, error) {
 	now := guard(a.routes())
 	a.auth.SetAnonymous(st.config.Anonymous)
 	a.guarded.Store(&now)
+	for _, p := range gone {
+		a.gw.Expel(p)
+	}
 	if st.config.Listen != old.config.Listen {
 		a.log.Warn("the address in toolcrib.yaml is another one; it counts from the next start", "address", a.Addr(), "configured", st.config.Listen)
 	}

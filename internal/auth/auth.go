@@ -104,26 +104,37 @@ func New(o Options) (*Registry, error) {
 	if r.now == nil {
 		r.now = time.Now
 	}
-	if err := r.Reload(); err != nil {
+	if _, err := r.Reload(); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
+// NoToken is who calls without a token, where that is allowed.
+var NoToken = crib.Principal{Kind: crib.Anonymous, ID: string(crib.Anonymous)}
+
 // SetAnonymous lets callers of this machine in without a token, or no longer.
 func (r *Registry) SetAnonymous(on bool) { r.anonymous.Store(on) }
 
-// Reload reads the store again, after another process changed it. On an error
+// Reload reads the store again, after another process changed it. It returns
+// whose tokens are valid no longer, also where they have new ones. On an error
 // the tokens known before stay valid.
-func (r *Registry) Reload() error {
+func (r *Registry) Reload() (gone []crib.Principal, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	tokens, err := r.store.Tokens()
 	if err != nil {
-		return fmt.Errorf("read tokens: %w", err)
+		return nil, fmt.Errorf("read tokens: %w", err)
 	}
-	r.current.Store(newSnapshot(tokens))
-	return nil
+	now := newSnapshot(tokens)
+	if before := r.current.Swap(now); before != nil {
+		for hash, p := range before.byHash {
+			if _, valid := now.byHash[hash]; !valid {
+				gone = append(gone, p)
+			}
+		}
+	}
+	return gone, nil
 }
 
 // Create makes a token and returns its text, which is kept nowhere here. A
@@ -235,7 +246,7 @@ func (r *Registry) Identify(req *http.Request) (crib.Principal, error) {
 	case !fromHere(req):
 		return crib.Principal{}, refuse(noCredential, "callers from another machine need a token, even where auth.anonymous is on; %s", addClient)
 	}
-	return crib.Principal{Kind: crib.Anonymous, ID: string(crib.Anonymous)}, nil
+	return NoToken, nil
 }
 
 // bearer reads the header's value (RFC 6750 section 2.1). The name of the

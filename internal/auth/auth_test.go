@@ -256,7 +256,7 @@ func TestReload(t *testing.T) {
 	if _, ok := r.Lookup(text); ok {
 		t.Fatal("known before it was read")
 	}
-	if err := r.Reload(); err != nil {
+	if _, err := r.Reload(); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := r.Lookup(text); !ok {
@@ -264,7 +264,7 @@ func TestReload(t *testing.T) {
 	}
 
 	m.err = errors.New("disk gone")
-	if err := r.Reload(); err == nil {
+	if _, err := r.Reload(); err == nil {
 		t.Error("an unreadable store was not reported")
 	}
 	if _, ok := r.Lookup(text); !ok {

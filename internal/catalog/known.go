@@ -115,6 +115,18 @@ func (s *Server) Hello(want upstream.Want) *wire.Hello {
 	return nil
 }
 
+// Expel ends what is an owner's alone.
+func (s *Server) Expel(owner string) {
+	s.up.Expel(owner)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for at := range s.known {
+		if at.share.Owner == owner {
+			delete(s.known, at)
+		}
+	}
+}
+
 // Drop ends what is of a share alone, such as a session that has ended.
 func (s *Server) Drop(share upstream.Share) {
 	s.up.Drop(share)

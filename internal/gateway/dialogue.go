@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolcrib/toolcrib/internal/bridge"
 	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/gateway/lane"
 	"github.com/toolcrib/toolcrib/internal/upstream"
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
@@ -43,7 +44,7 @@ type openQuestion struct {
 
 // dialogues are those whose clients are asked at the moment.
 type dialogues struct {
-	lanes lanes // on which they are held
+	lanes *lane.Registry // on which they are held
 
 	mu   sync.Mutex // guards byID
 	byID map[string]*dialogue
@@ -51,13 +52,25 @@ type dialogues struct {
 
 func (ds *dialogues) init() {
 	ds.byID = make(map[string]*dialogue)
-	ds.lanes.init()
+	ds.lanes = lane.NewRegistry()
 }
 
 func (ds *dialogues) add(d *dialogue) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	ds.byID[d.id] = d
+}
+
+// of lists the dialogues of a principal.
+func (ds *dialogues) of(p crib.Principal) (ids []string) {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	for id, d := range ds.byID {
+		if d.ex.req.Principal == p {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // take takes a dialogue out, nil if it is not there.

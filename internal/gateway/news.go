@@ -32,6 +32,7 @@ type subscription struct {
 	kinds     [len(catalog.Kinds)]bool
 	resources map[legacy.Interest]string // → the URI the client used
 	sink      Sink
+	end       context.CancelFunc
 }
 
 func (n *news) init() {
@@ -218,6 +219,8 @@ func (g *Gateway) listen(ctx context.Context, req *Request, sink Sink) Answer {
 	}
 	more := append([]byte(`"notifications":`), wire.SetMembers(nil, []byte("{}"), honoured...)...)
 	sink.Send(s.notification("notifications/subscriptions/acknowledged", append(more, ',')))
+	ctx, s.end = context.WithCancel(ctx)
+	defer s.end()
 	defer g.news.add(s)()
 	defer g.watchAll(ctx, req, wanted)()
 	select {

@@ -38,6 +38,32 @@ func (g *Gateway) EndSession(s *Session) {
 	}
 }
 
+// Expel ends everything of a principal whose credential is valid no longer: its
+// sessions with their requests, its subscriptions, its requests that wait for
+// answers, and its connections to servers.
+func (g *Gateway) Expel(p crib.Principal) {
+	for _, s := range g.sessions.All() {
+		if s.Principal == p {
+			g.EndSession(s)
+		}
+	}
+	for _, s := range g.news.all() {
+		if s.principal == p {
+			s.end()
+		}
+	}
+	for _, id := range g.dialogues.of(p) {
+		if d := g.resumed(id); d != nil {
+			d.end(errExpelled)
+		}
+	}
+	for _, srv := range g.cat.Servers() {
+		srv.Expel(p.String())
+	}
+}
+
+var errExpelled = crib.Errorf(crib.Cancelled, "the credential of this client is valid no longer")
+
 func (g *Gateway) endSession(s *Session) {
 	s.End()
 	if s.WantedLevel() != "" {

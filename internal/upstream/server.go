@@ -395,7 +395,12 @@ func (s *Server) dial(era wire.Era, declare Declaration) (Leg, []wire.Era, error
 }
 
 // Drop closes the legs of a share, such as those of a session that has ended. One that is being made is closed when it is there.
-func (s *Server) Drop(share Share) {
+func (s *Server) Drop(share Share) { s.drop(func(of Share) bool { return of == share }) }
+
+// Expel closes the legs of an owner, like Drop.
+func (s *Server) Expel(owner string) { s.drop(func(of Share) bool { return of.Owner == owner }) }
+
+func (s *Server) drop(those func(Share) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -403,7 +408,7 @@ func (s *Server) Drop(share Share) {
 	}
 	var legs []Leg
 	for key, sl := range s.slots {
-		if key.share != share {
+		if !those(key.share) {
 			continue
 		}
 		if sl.leg != nil {
