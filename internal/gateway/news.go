@@ -260,8 +260,12 @@ type wantedResource struct {
 	known string // the URI the client used
 }
 
-// resourcesOf finds the resources of a filter that are somebody's.
+// resourcesOf finds the resources of a filter that are somebody's. It does not
+// wait for servers that are slow to say what they have: a subscription is
+// acknowledged at once.
 func (g *Gateway) resourcesOf(ctx context.Context, req *Request, filter []byte) []wantedResource {
+	ctx, cancel := context.WithTimeout(ctx, catalog.Budget)
+	defer cancel()
 	list := wire.Get(filter, "resourceSubscriptions")
 	var out []wantedResource
 	for _, at := range wire.Elements(list) {
