@@ -152,7 +152,7 @@ func count(list []string, want string) (n int) {
 func TestAQuestionThatMeetsACall(t *testing.T) {
 	for _, era := range bothEras {
 		t.Run(string(era), func(t *testing.T) {
-			peer := mcptest.NewHTTP(t, mcptest.HTTPOptions{Options: mcptest.Options{Era: string(era)}})
+			peer := mcptest.NewHTTP(t, mcptest.HTTPOptions{Options: mcptest.Options{Era: string(era), Capabilities: `{"tools":{}}`}}) // so that no list is asked for meanwhile
 			var deaf atomic.Bool
 			asked := make(chan struct{}, 100)
 			peer.Script(func(_ http.ResponseWriter, r *http.Request, body []byte) bool {
