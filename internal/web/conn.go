@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -10,9 +11,9 @@ import (
 
 const (
 	// WriteTimeout is how long a client may take to accept the next
-	// writeChunk bytes of an answer, and no less than seven eighths of it. A stream may live as long as it likes,
-	// and an answer of any size may come slowly, but a client that reads
-	// nothing may not hold a connection.
+	// writeChunk bytes of an answer, and no less than seven eighths of it. A
+	// stream may live as long as it likes, and an answer of any size may come
+	// slowly, but a client that reads nothing may not hold a connection.
 	WriteTimeout = 30 * time.Second
 
 	writeChunk = 256 << 10 // bytes
@@ -32,7 +33,8 @@ func (l patientListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &patientConn{Conn: c, timeout: l.timeout, base: time.Now()}, nil
+	now := time.Now()
+	return &patientConn{Conn: c, timeout: l.timeout, base: now, reads: reads{conn: c, base: now}}, nil
 }
 
 type patientConn struct {
@@ -40,6 +42,15 @@ type patientConn struct {
 	timeout time.Duration
 	base    time.Time
 	until   atomic.Int64 // the deadline that is set, in nanoseconds behind base
+	reads   reads
+}
+
+func (c *patientConn) Read(b []byte) (int, error)        { return c.reads.read(b) }
+func (c *patientConn) SetReadDeadline(t time.Time) error { return c.reads.deadline(t) }
+
+// SetDeadline sets both deadlines.
+func (c *patientConn) SetDeadline(t time.Time) error {
+	return errors.Join(c.reads.deadline(t), c.SetWriteDeadline(t))
 }
 
 // allow gives the next write its time. A deadline that is nearly as far away as
