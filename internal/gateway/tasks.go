@@ -18,7 +18,7 @@ import (
 // a result of that type (SEP-2663), or its member of that name, which legacy
 // servers give and modern ones gave before.
 func taskIn(era wire.Era, result []byte) []byte {
-	if !wire.MayHave(result, "taskId") && !wire.MayHave(result, `"task"`) {
+	if !wire.MayHave(result, "taskId") {
 		return nil
 	}
 	if own := wire.Get(result, "task"); wire.Get(own, "taskId") != nil {

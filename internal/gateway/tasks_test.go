@@ -20,7 +20,8 @@ func TestTaskIn(t *testing.T) {
 		want   string
 	}{
 		{"modern", wire.Modern, `{"resultType":"task","taskId":"1"}`, `{"resultType":"task","taskId":"1"}`},
-		{"modern, without an id", wire.Modern, `{"resultType":"task"}`, `{"resultType":"task"}`},
+		{"modern, with another id", wire.Modern, `{"resultType":"task","taskId":7}`, `{"resultType":"task","taskId":7}`},
+		{"modern, without an id", wire.Modern, `{"resultType":"task"}`, ``},
 		{"modern, as it was before", wire.Modern, `{"resultType":"task","task":{"taskId":"1"}}`, `{"taskId":"1"}`},
 		{"modern, a result that speaks of one", wire.Modern, `{"resultType":"complete","taskId":"1"}`, ``},
 		{"legacy", wire.Legacy, `{"task":{"taskId":"1"}}`, `{"taskId":"1"}`},
