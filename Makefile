@@ -26,9 +26,10 @@ SEED ?= 0
 soak:
 	go test ./test/soak -run 'TestSoak$$' -v -count=1 -timeout 30m -soak $(SOAK) -seed $(SEED)
 
-# What works for each pairing of a client and a server, as a table.
+# What works for each pairing of a client and a server, as a table; what fails
+# stands above and below it.
 matrix:
-	go test ./test/matrix -run Matrix -count=1 -v | sed -n "/matrix_test.go:[0-9]*: *$$/,/^--- /p"
+	@bash -o pipefail -c 'go test ./test/matrix -run Matrix -count=1 -v | sed -E "/^ *(===|--- PASS)/d"'
 
 # What a call costs, beside a bare reverse proxy; see docs/bench.md.
 bench:

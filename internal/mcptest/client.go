@@ -190,6 +190,8 @@ func (c *Client) usual(era wire.Era, method, params string) []string {
 	switch method {
 	case "resources/read":
 		name = "uri"
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		name = "taskId"
 	case "tools/call", "prompts/get":
 	default:
 		return headers

@@ -25,8 +25,6 @@ func init() {
 		"completion/complete":      (*Server).complete,
 		"tasks/get":                (*Server).task,
 		"tasks/cancel":             (*Server).task,
-		"tasks/list":               (*Server).listTasks,
-		"tasks/result":             (*Server).task,
 		"vendor/echo":              func(_ *Server, x *exchange) answer { return ok(`{"params":` + or(x.msg.Params, "null") + `}`) },
 	}
 	methods[wire.Legacy] = map[string]handler{
@@ -36,6 +34,8 @@ func init() {
 		"logging/setLevel":      (*Server).setLevel,
 		"resources/subscribe":   (*Server).subscribe,
 		"resources/unsubscribe": (*Server).subscribe,
+		"tasks/list":            (*Server).listTasks,
+		"tasks/result":          (*Server).task,
 	}
 	methods[wire.Modern] = map[string]handler{
 		"server/discover":      (*Server).discover,

@@ -24,12 +24,13 @@
 //	fail       answers isError
 //	rpcerror   answers a JSON-RPC error -32099 with data
 //	cancelled  answers the ids of the requests that the client cancelled
-//	ended      answers how many requests were cancelled or left while they ran; it is listed
-//	           with Options.Tasks only, like later
+//	ended      answers how many calls were cancelled or left while they ran; it is listed
+//	           with Options.Tasks only, like later and either
 //	touch      {"uri":U} sends resources/updated to subscribers; {"list":"tools"} sends list_changed
 //	link       answers a resource link and an embedded resource
 //	big        answers a text of {"bytes":N}
-//	later      with Options.Tasks only: answers with a task
+//	later      answers with a task, or refuses a client that can follow none
+//	either     answers with a task, or at once where the client can follow none
 //	garbled    answers {"bytes":BASE64} as the raw inside of a string: in the text, or {"at":…}
 //	           "structured", "error", "progress" or "question"; it is not listed by itself
 //	stray      answers {"say":TEXT}, twice, behind answers to nobody; with {"release":PATH} when

@@ -44,7 +44,7 @@ type Options struct {
 	SilentDiscover bool          // never answer server/discover
 	DiscoverDelay  time.Duration // before server/discover is answered
 
-	Tasks         bool   // it makes tasks, with the tool later
+	Tasks         bool   // it makes tasks, with the tools later and either
 	ListChangedOn string // a call of this tool adds the tool extra and says so
 	DieOn         string // a call of this tool kills the process, or cuts the connection
 	BigLine       int    // bytes of the answer of big, if its arguments do not say
@@ -63,8 +63,8 @@ type Server struct {
 	requests   map[string]int // by method
 	executions map[string]int // by tool
 	cancelled  []string       // raw ids
-	ended      int            // requests that were cancelled, or whose client left, while they ran
-	tasks      []string       // ids
+	ended      int            // calls that were cancelled, or whose client left, while they ran
+	tasks      []job
 }
 
 // NewServer makes a Server.
@@ -81,7 +81,7 @@ func NewServer(opts Options) *Server {
 	}
 	if opts.Tasks {
 		tools = strings.TrimSuffix(tools, "]") + "," + taskTools + "]"
-		opts.Capabilities = strings.TrimSuffix(opts.Capabilities, "}") + "," + taskCapabilities + "}"
+		opts.Capabilities = strings.TrimSuffix(opts.Capabilities, "}") + "," + taskCapabilities(opts.Era) + "}"
 	}
 	return &Server{
 		opts:       opts,
@@ -304,9 +304,11 @@ func (s *Server) serve(x *exchange) answer {
 	}
 	a := handle(s, x)
 	if ctx.Err() != nil {
-		s.mu.Lock()
-		s.ended++
-		s.mu.Unlock()
+		if x.msg.Method == "tools/call" {
+			s.mu.Lock()
+			s.ended++
+			s.mu.Unlock()
+		}
 		return answer{} // a cancelled request gets none
 	}
 	return a

@@ -64,6 +64,7 @@ func init() {
 		"partial":   partial,
 		"die":       die,
 		"later":     later,
+		"either":    either,
 	}
 }
 

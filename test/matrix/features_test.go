@@ -5,18 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/mcptest"
 	"github.com/toolcrib/toolcrib/internal/wire"
-)
-
-// verdict is what a cell without a fault shows.
-type verdict string
-
-const (
-	works    verdict = "ok"
-	withheld verdict = "withheld"
 )
 
 var features = []struct {
@@ -52,7 +45,7 @@ func resources(c *cell) verdict {
 	c.want(c.post("resources/list", `{}`).Result(), `"uri":"text://hello"`, `"x-r":"keep"`)
 	c.want(c.post("resources/read", `{"uri":"text://hello"}`).Result(), `"text":"text of text://hello"`)
 	missing := wire.CodeInvalidParams
-	if c.client == wire.Legacy && c.server == wire.Legacy {
+	if c.client.era == wire.Legacy && c.server.era == wire.Legacy {
 		missing = wire.CodeResourceNotFound // as it came; the modern era has no such code
 	}
 	if e := c.post("resources/read", `{"uri":"none://x"}`).RPCError(); e.Code != missing {
@@ -73,64 +66,79 @@ func prompts(c *cell) verdict {
 	return works
 }
 
+// completion is of an argument of a prompt, and of a template's.
 func completion(c *cell) verdict {
-	r := c.post("completion/complete", `{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"name","value":"al"}}`)
-	c.want(r.Result(), `"alpha"`)
+	for _, ref := range []string{`{"type":"ref/prompt","name":"greet"}`, `{"type":"ref/resource","uri":"text://{name}"}`} {
+		r := c.post("completion/complete", `{"ref":`+ref+`,"argument":{"name":"name","value":"al"}}`)
+		c.want(r.Result(), `"values":["alpha"]`, `"total":1`, `"x-ref":`+ref)
+	}
 	return works
 }
 
-// logging: a client gets messages from the level on that it asks for.
+// logging: a client gets messages from the level on that it asks for. A modern
+// one asks with each request, and without that gets none.
 func logging(c *cell) verdict {
-	level := func(want string) string { return `"_meta":{"` + wire.MetaLogLevel + `":"` + want + `"}` }
-	if c.client == wire.Legacy {
+	asking := `"_meta":{"` + wire.MetaLogLevel + `":"warning"}`
+	if c.client.era == wire.Modern {
+		c.logged("error", `"_meta":{}`, false)
+	} else {
 		c.want(c.post("logging/setLevel", `{"level":"warning"}`).Message(), `"result":{}`)
-		level = func(string) string { return `"_meta":{}` }
+		asking = `"_meta":{}`
 	}
-	for said, heard := range map[string]bool{"info": false, "error": true} {
-		r := c.post("tools/call", callOf("log", `{"level":"`+said+`","data":{"x":1.0}}`, level("warning")))
-		got := strings.Contains(strings.Join(r.Others(), ""), `"level":"`+said+`"`)
-		if got != heard || r.Text() != "logged" {
-			c.Errorf("a message of %s: %v", said, r)
-		}
-	}
+	c.logged("info", asking, false)
+	c.logged("warning", asking, true)
+	c.logged("error", asking, true)
 	return works
 }
 
-// progress comes before the answer, under the client's own token.
+// logged fails the cell unless a message of the level is heard, or not.
+func (c *cell) logged(level, meta string, heard bool) {
+	c.Helper()
+	r := c.post("tools/call", callOf("log", `{"level":"`+level+`","data":{"x":1.0}}`, meta))
+	got := 0
+	for _, m := range r.Others() {
+		c.want(m, `"method":"notifications/message"`, `"level":"`+level+`"`, `"data":{"x":1.0}`)
+		got++
+	}
+	if (got == 1) != heard || got > 1 || r.Text() != "logged" {
+		c.Errorf("%d messages of %s with %s: %v", got, level, meta, r)
+	}
+}
+
+// progress comes before the answer, under the client's own token, and grows.
 func progress(c *cell) verdict {
 	const token = `"mine <&>"`
 	r := c.post("tools/call", callOf("slow", `{"ticks":3}`, `"_meta":{"progressToken":`+token+`}`))
 	others := r.Others()
-	if len(others) != 3 || r.Text() != "released" {
+	if len(others) != 3 || r.Events[len(r.Events)-1].Data != r.Message() || r.Text() != "released" {
 		c.Fatalf("%v", r)
 	}
 	for i, m := range others {
-		c.want(m, `"progressToken":`+token, fmt.Sprintf(`"progress":%d`, i+1))
+		c.want(m, `"method":"notifications/progress"`, `"progressToken":`+token, fmt.Sprintf(`"progress":%d,"total":3.0`, i+1), `"message":"tick"`)
 	}
 	return works
 }
 
-// cancel reaches the server while its tool runs: by a notification of a legacy
-// client, and by the end of a modern client's connection.
+// cancel reaches the server while its tool runs: the tool itself sees its end,
+// and its client gets no result.
 func cancel(c *cell) verdict {
+	before := c.post("tools/call", callOf("ended", `{}`)).Text()
 	release := filepath.Join(c.TempDir(), "release")
-	s := c.OpenID(c.client, `"doomed"`, "tools/call", callOf("slow", `{"ticks":1,"release":"`+release+`"}`, `"_meta":{"progressToken":1}`))
-	defer s.Close()
-	if first := s.Next().Data; !strings.Contains(first, "notifications/progress") {
-		c.Fatalf("it began with %s", first)
+	s := c.open("tools/call", callOf("slow", `{"ticks":1,"release":"`+filepath.ToSlash(release)+`"}`, `"_meta":{"progressToken":1}`))
+	defer s.close()
+	c.want(s.next(), "notifications/progress")
+	if before != "0" {
+		c.Errorf("%s calls ended before", before)
 	}
-	if c.client == wire.Modern {
-		s.Close()
-	} else {
-		c.Raw("POST", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"doomed"}}`,
-			"Content-Type: application/json", "Mcp-Session-Id: "+c.Session)
-		if event, more := s.Any(); more && strings.Contains(event.Data, "released") {
-			c.Errorf("it was answered: %s", event.Data)
-		}
-	}
+	c.cancel(s)
 	mcptest.Eventually(c, "the end at the server", func() bool { return c.post("tools/call", callOf("ended", `{}`)).Text() == "1" })
 	if err := os.WriteFile(release, nil, 0o600); err != nil {
 		c.Fatal(err)
+	}
+	for _, m := range s.rest() {
+		if strings.Contains(m, "released") {
+			c.Errorf("it was answered: %s", m)
+		}
 	}
 	return works
 }
@@ -139,37 +147,45 @@ func cancel(c *cell) verdict {
 // server got. check looks at the raw params of the question.
 func (c *cell) asked(tool, arguments, method, answer string, check func(params string)) string {
 	c.Helper()
-	params := callOf(tool, arguments)
-	if c.client == wire.Legacy {
-		s := c.open("tools/call", params)
-		defer s.Close()
-		q := []byte(s.Next().Data)
-		if got, _ := wire.GetText(q, "method"); got != method {
-			c.Fatalf("the client was told %s", q)
-		}
-		check(string(wire.Get(q, "params")))
-		c.Respond(string(wire.Get(q, "id")), answer)
-		for {
-			if m := []byte(s.Next().Data); wire.Get(m, "method") == nil {
-				return string(wire.GetPath(m, "result", "structuredContent"))
-			}
-		}
+	if c.client.era == wire.Legacy {
+		return c.askedOnStream(callOf(tool, arguments), method, answer, check)
 	}
-	first := []byte(c.post("tools/call", params).Result())
+	first := []byte(c.post("tools/call", callOf(tool, arguments)).Result())
 	if kind, _ := wire.GetText(first, "resultType"); kind != "input_required" {
 		c.Fatalf("the client was told %s", first)
 	}
 	questions := wire.Get(first, "inputRequests")
-	for _, m := range wire.Members(questions) {
-		q := m.Val.In(questions)
-		if got, _ := wire.GetText(q, "method"); got != method {
-			c.Fatalf("the client was asked %s", q)
-		}
-		check(string(wire.Get(q, "params")))
-		params = callOf(tool, arguments, `"requestState":`+string(wire.Get(first, "requestState")),
-			`"inputResponses":{`+string(wire.Quote(m.Key))+`:`+answer+`}`)
+	members := wire.Members(questions)
+	if len(members) != 1 {
+		c.Fatalf("the client was asked %s", questions)
 	}
-	return string(wire.Get([]byte(c.post("tools/call", params).Result()), "structuredContent"))
+	q := members[0].Val.In(questions)
+	if got, _ := wire.GetText(q, "method"); got != method {
+		c.Fatalf("the client was asked %s", q)
+	}
+	check(string(wire.Get(q, "params")))
+	retry := callOf(tool, arguments, `"requestState":`+string(wire.Get(first, "requestState")),
+		`"inputResponses":{`+string(wire.Quote(members[0].Key))+`:`+answer+`}`)
+	return string(wire.Get([]byte(c.post("tools/call", retry).Result()), "structuredContent"))
+}
+
+// askedOnStream is asked for a legacy client: the question is a request of the
+// server, and the call's answer comes behind the client's.
+func (c *cell) askedOnStream(params, method, answer string, check func(params string)) string {
+	c.Helper()
+	s := c.open("tools/call", params)
+	defer s.close()
+	q := []byte(s.next())
+	if got, _ := wire.GetText(q, "method"); got != method {
+		c.Fatalf("the client was told %s", q)
+	}
+	check(string(wire.Get(q, "params")))
+	c.respond(string(wire.Get(q, "id")), answer)
+	for {
+		if m := []byte(s.next()); wire.Get(m, "method") == nil {
+			return string(wire.GetPath(m, "result", "structuredContent"))
+		}
+	}
 }
 
 // wantAnswer fails the cell unless the server got the answer byte for byte.
@@ -192,7 +208,7 @@ func elicitURL(c *cell) verdict {
 	const answer = `{"action":"accept"}`
 	c.wantAnswer(c.asked("elicit", `{"mode":"url"}`, "elicitation/create", answer, func(params string) {
 		c.want(params, `"url":"https://example.test/sign-in"`)
-		if id := wire.Get([]byte(params), "elicitationId"); (id != nil) != (c.client == wire.Legacy) {
+		if id := wire.Get([]byte(params), "elicitationId"); (id != nil) != (c.client.era == wire.Legacy) {
 			c.Errorf("its id is %s", id)
 		}
 	}), answer)
@@ -215,22 +231,22 @@ func roots(c *cell) verdict {
 
 // news is where the client hears of changes: its standing stream, or a
 // subscription.
-func (c *cell) news(filter string) *mcptest.Stream {
-	if c.client == wire.Legacy {
-		return c.Get()
+func (c *cell) news(filter string) stream {
+	if c.client.era == wire.Legacy {
+		return c.standing()
 	}
 	s := c.open("subscriptions/listen", `{"notifications":`+filter+`}`)
-	c.want(s.Next().Data, "notifications/subscriptions/acknowledged", filter)
+	c.want(s.next(), "notifications/subscriptions/acknowledged", filter)
 	return s
 }
 
 // hears waits for a notification.
-func (c *cell) hears(s *mcptest.Stream, method string) string {
+func (c *cell) hears(s stream, method string) string {
 	c.Helper()
 	for {
-		data := s.Next().Data
-		if got, _ := wire.GetText([]byte(data), "method"); got == method {
-			return data
+		m := s.next()
+		if got, _ := wire.GetText([]byte(m), "method"); got == method {
+			return m
 		}
 	}
 }
@@ -238,7 +254,7 @@ func (c *cell) hears(s *mcptest.Stream, method string) string {
 // listChanged: the tool fail adds another one to the server's list.
 func listChanged(c *cell) verdict {
 	s := c.news(`{"toolsListChanged":true}`)
-	defer s.Close()
+	defer s.close()
 	if before := c.post("tools/list", `{}`).Result(); strings.Contains(before, `"name":"extra"`) {
 		c.Errorf("it is there before: %s", before)
 	}
@@ -256,13 +272,13 @@ func listChanged(c *cell) verdict {
 func updates(c *cell) verdict {
 	const uri = "text://hello"
 	s := c.news(`{"resourceSubscriptions":["` + uri + `"]}`)
-	defer s.Close()
-	if c.client == wire.Legacy {
+	defer s.close()
+	if c.client.era == wire.Legacy {
 		c.want(c.post("resources/subscribe", `{"uri":"`+uri+`"}`).Message(), `"result":{}`)
 	}
-	quit, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
+	quit := make(chan struct{})
+	var touching sync.WaitGroup
+	touching.Go(func() {
 		beat := time.NewTicker(20 * time.Millisecond)
 		defer beat.Stop()
 		for {
@@ -270,55 +286,13 @@ func updates(c *cell) verdict {
 			case <-quit:
 				return
 			case <-beat.C:
+				c.post("tools/call", callOf("touch", `{"uri":"text://other"}`)) // nobody asked for this one
 				c.post("tools/call", callOf("touch", `{"uri":"`+uri+`"}`))
 			}
 		}
-	}()
+	})
+	defer touching.Wait()
+	defer close(quit)
 	c.want(c.hears(s, "notifications/resources/updated"), `"uri":"`+uri+`"`)
-	close(quit)
-	<-done
-	return works
-}
-
-// tasks are made and followed between sides of one era. Across the eras they are
-// not offered, and neither is a tool that works only so.
-func tasks(c *cell) verdict {
-	list := c.post("tools/list", `{}`).Result()
-	call := callOf("later", `{}`, `"task":{"ttl":60000}`)
-	if c.client != c.server {
-		if strings.Contains(list, `"name":"later"`) {
-			c.Errorf("the tool is listed: %s", list)
-		}
-		if r := c.post("tools/call", call); r.RPCError().Code != wire.CodeInvalidParams {
-			c.Errorf("the tool was called: %v", r)
-		}
-		return withheld
-	}
-	c.want(list, `"name":"later"`)
-	made := []byte(c.post("tools/call", call).Result())
-	if c.client == wire.Legacy {
-		made = wire.Get(made, "task")
-	}
-	id := string(wire.Get(made, "taskId"))
-	if id == "" {
-		c.Fatalf("the call made %s", made)
-	}
-	headers := []string{}
-	if c.client == wire.Modern {
-		headers = append(headers, wire.HeaderName+": "+wire.Text([]byte(id)))
-	}
-	state := c.Post(c.client, "tasks/get", `{"taskId":`+id+`}`, headers...).Result()
-	c.want(state, `"status":"completed"`)
-	if c.client == wire.Legacy {
-		c.want(c.post("tasks/list", `{}`).Result(), `"taskId":`+id)
-		state = c.post("tasks/result", `{"taskId":`+id+`}`).Result()
-	}
-	c.want(state, "done later")
-	for _, stranger := range []string{`"task-999"`, `""`} {
-		r := c.Post(c.client, "tasks/get", `{"taskId":`+stranger+`}`, append(headers, wire.HeaderName+": "+wire.Text([]byte(stranger)))...)
-		if r.RPCError().Code == 0 {
-			c.Errorf("a task of nobody: %v", r)
-		}
-	}
 	return works
 }

@@ -1,20 +1,17 @@
 // Package matrix shows which of the protocol's features work for each pairing of
-// a client and a server through the crib: of either era, with a server over HTTP
-// or stdio. `make matrix` prints the table.
+// a client and a server through the crib: both of either era, the client at the
+// HTTP endpoint or behind `toolcrib connect`, the server over HTTP or stdio.
+// `make matrix` prints the table.
 package matrix
 
 import (
-	"context"
+	"flag"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
-	"time"
+
+	"go.uber.org/goleak"
 
 	"github.com/toolcrib/toolcrib/internal/mcptest"
 	"github.com/toolcrib/toolcrib/internal/wire"
@@ -22,218 +19,149 @@ import (
 
 func TestMain(m *testing.M) {
 	mcptest.RunPeerIfAsked()
-	os.Exit(m.Run())
+	// The pairings wait more than they work. It stands before the command line is
+	// read, so that -parallel is obeyed.
+	if err := flag.Set("test.parallel", fmt.Sprint(len(pairings))); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
 }
+
+// side is a client or a server.
+type side struct {
+	era  wire.Era
+	over string // http, connect (clients) or stdio (servers)
+}
+
+func (s side) String() string { return string(s.era) + " " + s.over }
 
 // pairing is a client before a server.
-type pairing struct {
-	client, server wire.Era
-	transport      string // of the server
+type pairing struct{ client, server side }
+
+func (p pairing) String() string { return fmt.Sprintf("%s before %s", p.client, p.server) }
+
+// page names the server of the pairing: no other meets it.
+func (p pairing) page() string {
+	return strings.ReplaceAll(fmt.Sprintf("%s %s", p.client, p.server), " ", "-")
 }
 
-func (p pairing) String() string {
-	return fmt.Sprintf("%s client, %s server over %s", p.client, p.server, p.transport)
-}
-
-// page names the server of the pairing.
-func (p pairing) page() string { return fmt.Sprintf("%s-%s-%s", p.client, p.server, p.transport) }
+// crosses reports whether the two are of different eras.
+func (p pairing) crosses() bool { return p.client.era != p.server.era }
 
 var pairings = func() (all []pairing) {
-	for _, client := range []wire.Era{wire.Modern, wire.Legacy} {
-		for _, server := range []wire.Era{wire.Modern, wire.Legacy} {
-			for _, transport := range []string{"http", "stdio"} {
-				all = append(all, pairing{client, server, transport})
-			}
+	for _, client := range sides("http", "connect") {
+		for _, server := range sides("http", "stdio") {
+			all = append(all, pairing{client, server})
 		}
 	}
 	return all
 }()
 
+func sides(over ...string) (all []side) {
+	for _, era := range []wire.Era{wire.Modern, wire.Legacy} {
+		for _, o := range over {
+			all = append(all, side{era, o})
+		}
+	}
+	return all
+}
+
 // TestMatrix checks each feature in each pairing, and prints what it found.
 func TestMatrix(t *testing.T) {
 	crib := startCrib(t)
-	found := make(map[pairing]map[string]verdict)
-	var mu sync.Mutex // guards found
+	var found findings
 	t.Run("pairing", func(t *testing.T) {
 		for _, p := range pairings {
-			found[p] = make(map[string]verdict)
 			t.Run(p.String(), func(t *testing.T) {
 				t.Parallel()
 				for _, f := range features {
-					mark := failed
 					t.Run(f.name, func(t *testing.T) {
 						c := &cell{T: t, pairing: p, crib: crib}
-						c.Client = c.dial()
-						if got := f.check(c); !t.Failed() {
+						mark := failed
+						defer func() { found.add(finding{p, f.name, mark, c.why}) }()
+						c.dial()
+						if got := f.check(c); !c.Failed() {
 							mark = got
 						}
 					})
-					mu.Lock()
-					found[p][f.name] = mark
-					mu.Unlock()
 				}
 			})
 		}
 	})
-	t.Logf("\n%s\n\nwithheld: between a client and a server of one era only; across them it is not offered, and was refused.", table(found))
+	fmt.Fprint(t.Output(), found.table())
 }
 
-const failed verdict = "FAIL"
+// verdict is what a cell of the table shows.
+type verdict string
 
-// table has a row for each pairing and a column for each feature.
-func table(found map[pairing]map[string]verdict) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%-42s", "")
-	for _, f := range features {
-		fmt.Fprintf(&b, " %-*s", width(f.name), f.name)
-	}
-	for _, p := range pairings {
-		fmt.Fprintf(&b, "\n%-42s", p)
-		for _, f := range features {
-			fmt.Fprintf(&b, " %-*s", width(f.name), found[p][f.name])
-		}
-	}
-	return b.String()
-}
+const (
+	works   verdict = "ok"
+	sameEra verdict = "same era"
+	failed  verdict = "FAIL"
+	notRun  verdict = "-" // -run left it out
+)
 
-func width(name string) int { return max(len(name), len(withheld)) }
-
-// cell is one feature in one pairing.
-type cell struct {
-	*testing.T
-	pairing
-	*mcptest.Client
-	crib string // its address
-}
-
-func (c *cell) dial() *mcptest.Client {
-	cl := mcptest.NewClient(c.T, "http://"+c.crib+"/v1/mcp/"+c.page())
-	cl.Capabilities = `{"elicitation":{"form":{},"url":{}},"roots":{"listChanged":true},"sampling":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
-	if c.client == wire.Legacy {
-		if r := cl.Initialize(""); cl.Session == "" {
-			c.Fatalf("no session: %v", r)
-		}
-	}
-	return cl
-}
-
-// post sends a request and waits for its answer.
-func (c *cell) post(method, params string) *mcptest.Reply { return c.Post(c.client, method, params) }
-
-// open sends a request whose answer is read message by message.
-func (c *cell) open(method, params string) *mcptest.Stream { return c.Open(c.client, method, params) }
-
-func callOf(tool, arguments string, more ...string) string {
-	return `{"name":"` + tool + `","arguments":` + arguments + strings.Join(append([]string{""}, more...), ",") + `}`
-}
-
-// want fails the cell unless text contains all parts.
-func (c *cell) want(text string, parts ...string) {
-	c.Helper()
-	for _, p := range parts {
-		if !strings.Contains(text, p) {
-			c.Errorf("%s is missing in %s", p, text)
-		}
-	}
-}
-
-const page = `---
-mcp:
-  transport: %s
-  share: session
-  may: [elicitation, roots, sampling]
-  gate: { "*": allow }
-  era: %s
----
+const legend = `
+ok        both sides of the check saw what they should
+same era  works between a client and a server of one era only; across the eras
+          it was not offered, and was refused
 `
 
-var serving = regexp.MustCompile(`msg=serving address=(\S+)`)
+type finding struct {
+	pairing
+	feature string
+	mark    verdict
+	why     string // the first reason, if it failed
+}
 
-// startCrib starts the program itself with a server for each page, and returns
-// its address.
-func startCrib(t *testing.T) string {
-	t.Helper()
-	folder := t.TempDir()
-	program := filepath.Join(folder, "toolcrib")
-	build := exec.Command("go", "build", "-o", program, ".")
-	build.Dir = "../.."
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+// findings are of all cells.
+type findings struct {
+	mu  sync.Mutex // guards all
+	all []finding
+}
+
+func (fs *findings) add(f finding) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.all = append(fs.all, f)
+}
+
+func (fs *findings) of(p pairing, feature string) finding {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	for _, f := range fs.all {
+		if f.pairing == p && f.feature == feature {
+			return f
+		}
 	}
-	workspace := filepath.Join(folder, "workspace")
-	files := map[string]string{"toolcrib.yaml": "auth:\n  anonymous: true\n"}
+	return finding{mark: notRun}
+}
+
+// table has a row for each pairing and a column for each feature, and below it
+// why cells failed.
+func (fs *findings) table() string {
+	var rows, reasons strings.Builder
+	fmt.Fprintf(&rows, "%-15s %-13s", "client", "server")
+	for _, f := range features {
+		fmt.Fprintf(&rows, " %-*s", width(f.name), f.name)
+	}
 	for _, p := range pairings {
-		transport := ""
-		if p.transport == "http" {
-			o := mcptest.Options{Era: string(p.server), Tasks: true, ListChangedOn: "fail"}
-			transport = fmt.Sprintf("{ http: %q }", mcptest.NewHTTP(t, mcptest.HTTPOptions{Options: o}).URL)
-		} else {
-			command := mcptest.Peer("-era", string(p.server), "-tasks", "-list-changed-on", "fail")
-			quoted := make([]string, len(command))
-			for i, part := range command {
-				quoted[i] = fmt.Sprintf("%q", part)
+		fmt.Fprintf(&rows, "\n%-15s %-13s", p.client, p.server)
+		for _, f := range features {
+			cell := fs.of(p, f.name)
+			fmt.Fprintf(&rows, " %-*s", width(f.name), cell.mark)
+			if cell.mark == failed {
+				fmt.Fprintf(&reasons, "\nFAIL %s, %s: %s\n", p, f.name, cell.why)
 			}
-			transport = "{ command: " + quoted[0] + ", args: [" + strings.Join(quoted[1:], ", ") + "] }"
-		}
-		files["mcp/"+p.page()+".md"] = fmt.Sprintf(page, transport, p.server)
-	}
-	for name, text := range files {
-		path := filepath.Join(workspace, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
 		}
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	c := exec.CommandContext(ctx, program, "serve", "--workspace", workspace, "--data", filepath.Join(folder, "data"), "--listen", "127.0.0.1:0")
-	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
-	c.WaitDelay = 10 * time.Second
-	log := &logged{found: make(chan string, 1)}
-	c.Stderr = log
-	if err := c.Start(); err != nil {
-		stop()
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		stop()
-		c.Wait() //nolint:errcheck // its log says why
-		if t.Failed() {
-			t.Logf("the crib said:\n%s", log)
-		}
-	})
-	select {
-	case address := <-log.found:
-		return address
-	case <-time.After(30 * time.Second):
-		t.Fatalf("the crib does not serve:\n%s", log)
-	}
-	return ""
+	return rows.String() + "\n" + legend + reasons.String()
 }
 
-// logged keeps what the crib logs, and finds its address in it.
-type logged struct {
-	found chan string
-
-	mu   sync.Mutex // guards both below
-	text strings.Builder
-	told bool
-}
-
-func (l *logged) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.text.Write(b)
-	if at := serving.FindStringSubmatch(l.text.String()); at != nil && !l.told {
-		l.told = true
-		l.found <- at[1]
+// width is that of a column; tasks shows the longest mark.
+func width(name string) int {
+	if name == "tasks" {
+		return len(sameEra)
 	}
-	return len(b), nil
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
+	return len(name)
 }
