@@ -32,6 +32,10 @@ const (
 	// as one that another command had for itself, before it says so.
 	stoppingTime = 2 * time.Second
 
+	// reloadTime is how long a crib may take to read its configuration again: to
+	// look up its secrets, which it gives up by itself, and longer.
+	reloadTime = 2*app.RenewTime + 30*time.Second
+
 	// stopSlack is what a crib may need to end behind its drain time.
 	stopSlack = 10 * time.Second
 
@@ -267,10 +271,16 @@ func (p Place) look(ctx context.Context, address string) phase {
 // Reload makes a running crib read its configuration again. That none runs is
 // no error.
 func (p Place) Reload(ctx context.Context) (running bool, err error) {
-	return p.operate(ctx, func(o *app.Operator) error {
-		_, err := o.Reload(ctx)
+	limited, cancel := context.WithTimeout(ctx, reloadTime)
+	defer cancel()
+	running, err = p.operate(limited, func(o *app.Operator) error {
+		_, err := o.Reload(limited)
 		return err
 	})
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		err = crib.Errorf(crib.Unavailable, "the running crib has not answered for %v, so it is not known whether it read its configuration again; see `toolcrib status`, or end it and start it again", reloadTime)
+	}
+	return running, err
 }
 
 // Announce is Reload behind a change that was written.
