@@ -12,6 +12,7 @@ import (
 	"github.com/toolcrib/toolcrib/internal/bridge"
 	"github.com/toolcrib/toolcrib/internal/catalog"
 	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/gateway/task"
 	"github.com/toolcrib/toolcrib/internal/policy"
 	"github.com/toolcrib/toolcrib/internal/servers"
 	"github.com/toolcrib/toolcrib/internal/upstream"
@@ -314,7 +315,7 @@ func (g *Gateway) answer(req *Request, t *target, reply *upstream.Reply) Answer 
 	}
 	switch method := req.Message.Method; {
 	case method == "tools/call":
-		if raw := taskIn(reply.Era, result); raw != nil {
+		if raw := task.In(reply.Era, result); raw != nil {
 			if err := g.keepTask(req, t, raw, crossing); err != nil {
 				return g.toolError(req, err)
 			}

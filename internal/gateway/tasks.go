@@ -14,22 +14,6 @@ import (
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
-// taskIn is the raw task in the result of a call, nil if it is an ordinary one:
-// a result of that type (SEP-2663), or its member of that name, which legacy
-// servers give and modern ones gave before.
-func taskIn(era wire.Era, result []byte) []byte {
-	if !wire.MayHave(result, "taskId") {
-		return nil
-	}
-	if own := wire.Get(result, "task"); wire.Get(own, "taskId") != nil {
-		return own
-	}
-	if kind, _ := wire.GetText(result, "resultType"); era == wire.Modern && kind == "task" {
-		return result
-	}
-	return nil
-}
-
 // keepTask notes the task that a server gave in answer to a call.
 func (g *Gateway) keepTask(req *Request, t *target, raw []byte, crossing bool) error {
 	name := t.server.Name()

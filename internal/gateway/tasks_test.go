@@ -11,30 +11,6 @@ import (
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
-// What is a task is told by the words of its era.
-func TestTaskIn(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		era    wire.Era
-		result string
-		want   string
-	}{
-		{"modern", wire.Modern, `{"resultType":"task","taskId":"1"}`, `{"resultType":"task","taskId":"1"}`},
-		{"modern, with another id", wire.Modern, `{"resultType":"task","taskId":7}`, `{"resultType":"task","taskId":7}`},
-		{"modern, without an id", wire.Modern, `{"resultType":"task"}`, ``},
-		{"modern, as it was before", wire.Modern, `{"resultType":"task","task":{"taskId":"1"}}`, `{"taskId":"1"}`},
-		{"modern, a result that speaks of one", wire.Modern, `{"resultType":"complete","taskId":"1"}`, ``},
-		{"legacy", wire.Legacy, `{"task":{"taskId":"1"}}`, `{"taskId":"1"}`},
-		{"legacy, in the words of the other era", wire.Legacy, `{"resultType":"task","taskId":"1"}`, ``},
-		{"legacy, a task without an id", wire.Legacy, `{"task":{}}`, ``},
-		{"an ordinary result", wire.Legacy, `{"content":[]}`, ``},
-	} {
-		if got := taskIn(tt.era, []byte(tt.result)); string(got) != tt.want {
-			t.Errorf("%s: %s", tt.name, got)
-		}
-	}
-}
-
 // Nobody reaches a task of somebody else, or one that the crib does not know.
 func TestATaskOfNobody(t *testing.T) {
 	g := newGateway(t, servers.Definition{Name: "s"})

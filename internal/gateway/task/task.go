@@ -1,5 +1,5 @@
-// Package task knows whose the tasks are that servers gave in the place of
-// results.
+// Package task knows the tasks that servers gave in the place of results: which
+// result is one, and whose it is.
 package task
 
 import (
@@ -84,6 +84,22 @@ func (ts *Registry) Caller(server, id string) (p crib.Principal, session string,
 		}
 	}
 	return crib.Principal{}, "", false
+}
+
+// In is the raw task in the result of a call, nil if it is an ordinary one:
+// a result of that type (SEP-2663), or its member of that name, which legacy
+// servers give and modern ones gave before.
+func In(era wire.Era, result []byte) []byte {
+	if !wire.MayHave(result, "taskId") {
+		return nil
+	}
+	if own := wire.Get(result, "task"); wire.Get(own, "taskId") != nil {
+		return own
+	}
+	if kind, _ := wire.GetText(result, "resultType"); era == wire.Modern && kind == "task" {
+		return result
+	}
+	return nil
 }
 
 // Time is how long a raw task is kept by its server, by the name that its

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/crib"
+	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
 var someone = crib.Principal{Kind: crib.Token, ID: "someone"}
@@ -63,5 +64,29 @@ func TestTasksAreBounded(t *testing.T) {
 	ts.Add(someone, "late", Task{Server: "s", Began: late, Expires: late.Add(time.Minute)})
 	if n := len(ts.of[someone]); n != 1 {
 		t.Errorf("%d are kept whose time is over", n-1)
+	}
+}
+
+// What is a task is told by the words of its era.
+func TestIn(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		era    wire.Era
+		result string
+		want   string
+	}{
+		{"modern", wire.Modern, `{"resultType":"task","taskId":"1"}`, `{"resultType":"task","taskId":"1"}`},
+		{"modern, with another id", wire.Modern, `{"resultType":"task","taskId":7}`, `{"resultType":"task","taskId":7}`},
+		{"modern, without an id", wire.Modern, `{"resultType":"task"}`, ``},
+		{"modern, as it was before", wire.Modern, `{"resultType":"task","task":{"taskId":"1"}}`, `{"taskId":"1"}`},
+		{"modern, a result that speaks of one", wire.Modern, `{"resultType":"complete","taskId":"1"}`, ``},
+		{"legacy", wire.Legacy, `{"task":{"taskId":"1"}}`, `{"taskId":"1"}`},
+		{"legacy, in the words of the other era", wire.Legacy, `{"resultType":"task","taskId":"1"}`, ``},
+		{"legacy, a task without an id", wire.Legacy, `{"task":{}}`, ``},
+		{"an ordinary result", wire.Legacy, `{"content":[]}`, ``},
+	} {
+		if got := In(tt.era, []byte(tt.result)); string(got) != tt.want {
+			t.Errorf("%s: %s", tt.name, got)
+		}
 	}
 }
