@@ -20,6 +20,10 @@ const noiseKept = 5
 // lastWordsKept is how many bytes of stderr go into an error.
 const lastWordsKept = 1000
 
+// lastSaying is how long a leg that is closed waits for its process to read what
+// was sent before.
+const lastSaying = 250 * time.Millisecond
+
 // stdioLeg is a leg to a child process. One process speaks one era.
 type stdioLeg struct {
 	common
@@ -66,14 +70,22 @@ func startStdio(spec *Spec, opts *Options, creds Credentials) (*stdioLeg, error)
 func (l *stdioLeg) OneStream() bool       { return true }
 func (l *stdioLeg) Done() <-chan struct{} { return l.done }
 
-// Close ends the process and everything it started.
+// Close ends the process and everything it started. What is about to be sent,
+// such as a cancellation, goes first, if the process reads it.
 func (l *stdioLeg) Close() {
 	if !l.ended() { // else how it ended is the better reason
 		l.open.end(wasClosed)
 	}
+	said := make(chan struct{})
+	go func() { l.work.wait(); close(said) }()
+	select {
+	case <-said:
+	case <-l.done:
+	case <-time.After(lastSaying):
+	}
 	l.proc.Stop(context.Background()) //nolint:errcheck // the ladder ends with KILL
 	<-l.done
-	l.work.wait()
+	<-said
 }
 
 // exited tells how the process ended.
