@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/crib"
@@ -12,10 +13,42 @@ import (
 	"github.com/toolcrib/toolcrib/internal/wire"
 )
 
-// streamed reads the event stream that answers c. A legacy stream that gave
-// event ids and broke off is taken up again (2025-11-25, Transports,
-// Resumability): that sends nothing a second time.
+// streamed reads the event stream that answers c. A legacy server may give the
+// answer on the stream that belongs to no request all the same: one that was
+// opened just then looks to it like this one, taken up again.
 func (l *httpLeg) streamed(ctx context.Context, c *call, resp *http.Response) (*Reply, error) {
+	if c.reply == nil {
+		return l.follow(ctx, c, resp)
+	}
+	var elsewhere atomic.Pointer[result]
+	done := make(chan struct{})
+	defer close(done)
+	l.work.start(func() {
+		select {
+		case r := <-c.reply:
+			if !isEndOfLeg(r.err) {
+				elsewhere.Store(r)
+				c.cancel(errAnswered)
+			}
+		case <-done:
+		}
+	})
+	reply, err := l.follow(ctx, c, resp)
+	if r := elsewhere.Load(); r != nil && err != nil {
+		if r.err != nil {
+			return nil, r.err
+		}
+		return &Reply{Message: r.m, Era: wire.Legacy, Status: http.StatusOK}, nil
+	}
+	return reply, err
+}
+
+var errAnswered = errors.New("the answer came on another stream")
+
+// follow reads a stream to the answer. A legacy one that gave event ids and broke
+// off is taken up again (2025-11-25, Transports, Resumability): that sends
+// nothing a second time.
+func (l *httpLeg) follow(ctx context.Context, c *call, resp *http.Response) (*Reply, error) {
 	pos := position{delay: defaultRetryDelay}
 	for failures := 0; ; {
 		before := pos.id
