@@ -12,7 +12,8 @@
 //	raw        answers the raw params as text
 //	env        answers {"env":[names],"argv":[…],"dir":…,"pid":…}
 //	headed     has x-mcp-header arguments, region (string) and count (integer); answers like echo
-//	slow       waits until the file {"release":PATH} exists or it is cancelled;
+//	slow       waits until the file {"release":PATH} exists or it is cancelled, which it
+//	           writes to the file {"noted":PATH};
 //	           sends {"ticks":N} progress notifications (2 if absent) first
 //	log        sends notifications/message with {"level":…,"data":…}
 //	notify     sends any notification: {"method":…,"params":…}; with {"lines":PATH} each message
@@ -24,13 +25,12 @@
 //	fail       answers isError
 //	rpcerror   answers a JSON-RPC error -32099 with data
 //	cancelled  answers the ids of the requests that the client cancelled
-//	ended      answers how many calls were cancelled or left while they ran; it is listed
-//	           with Options.Tasks only, like later and either
 //	touch      {"uri":U} sends resources/updated to subscribers; {"list":"tools"} sends list_changed
 //	link       answers a resource link and an embedded resource
 //	big        answers a text of {"bytes":N}
-//	later      answers with a task, or refuses a client that can follow none
-//	either     answers with a task, or at once where the client can follow none
+//	later      answers with a task, or refuses a client that can follow none; it is listed
+//	           with Options.Tasks only
+//	either     answers with a task, or at once where the client can follow none; likewise
 //	garbled    answers {"bytes":BASE64} as the raw inside of a string: in the text, or {"at":…}
 //	           "structured", "error", "progress" or "question"; it is not listed by itself
 //	stray      answers {"say":TEXT}, twice, behind answers to nobody; with {"release":PATH} when

@@ -63,7 +63,6 @@ type Server struct {
 	requests   map[string]int // by method
 	executions map[string]int // by tool
 	cancelled  []string       // raw ids
-	ended      int            // calls that were cancelled, or whose client left, while they ran
 	tasks      []job
 }
 
@@ -304,11 +303,6 @@ func (s *Server) serve(x *exchange) answer {
 	}
 	a := handle(s, x)
 	if ctx.Err() != nil {
-		if x.msg.Method == "tools/call" {
-			s.mu.Lock()
-			s.ended++
-			s.mu.Unlock()
-		}
 		return answer{} // a cancelled request gets none
 	}
 	return a

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,6 +20,9 @@ const fillerChunk = 64 << 10
 
 // noise is what a careless server prints between its replies.
 var noise = []string{"debug: replied", `{"level":"info","msg":"replied"}`, "[1,2]", "42", "null", ""}
+
+// errInputEnded is why calls end whose client did not cancel them.
+var errInputEnded = errors.New("the input ended")
 
 // stdioPeer is a Server on the pipes of its process.
 type stdioPeer struct {
@@ -105,8 +109,8 @@ func (p *stdioPeer) floodStderr() {
 
 // read takes line after line. ended says that the peer has to exit at once.
 func (p *stdioPeer) read(in *bufio.Reader) (code int, ended bool) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(errInputEnded)
 	for {
 		line, err := in.ReadBytes('\n')
 		if err != nil {

@@ -14,11 +14,10 @@ const (
 	taskCancelled = "cancelled"
 )
 
-// taskTools are one that can be called as a task only, one that can be called
-// either way, and one beside them.
+// taskTools are one that can be called as a task only, and one that can be called
+// either way.
 const taskTools = `{"name":"later","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}},` +
-	`{"name":"either","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}},` +
-	`{"name":"ended","inputSchema":{"type":"object"}}`
+	`{"name":"either","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}`
 
 // taskCapabilities are the members of capabilities by which a server says that
 // it makes tasks (2025-11-25, Tasks; SEP-2663).

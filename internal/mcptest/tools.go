@@ -1,6 +1,7 @@
 package mcptest
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -18,6 +19,7 @@ const releasePoll = 2 * time.Millisecond
 // toolArgs are the arguments by which a test steers a tool.
 type toolArgs struct {
 	Release string          `json:"release"` // slow: a file; it goes on when the file exists
+	Noted   string          `json:"noted"`   // slow: a file that it writes when it is cancelled
 	Ticks   *int            `json:"ticks"`   // slow: progress notifications
 	Level   string          `json:"level"`   // log
 	Data    json.RawMessage `json:"data"`    // log
@@ -54,7 +56,6 @@ func init() {
 		"fail":      fail,
 		"rpcerror":  rpcError,
 		"cancelled": cancelled,
-		"ended":     ended,
 		"touch":     touch,
 		"link":      link,
 		"big":       big,
@@ -139,10 +140,22 @@ func slow(_ *Server, x *exchange, args toolArgs) answer {
 		select {
 		case <-poll.C:
 		case <-x.ctx.Done():
+			if err := noteEnd(x, args.Noted); err != nil {
+				return refuse(wire.CodeInternal, "%v", err)
+			}
 			return answer{}
 		}
 	}
 	return ok(textResult("released"))
+}
+
+// noteEnd writes a file if the client cancelled. The end of a process's input
+// ends its calls too, and is not noted.
+func noteEnd(x *exchange, path string) error {
+	if path == "" || context.Cause(x.ctx) == errInputEnded {
+		return nil
+	}
+	return appendLine(path, string(x.msg.ID))
 }
 
 func log(_ *Server, x *exchange, args toolArgs) answer {
@@ -178,12 +191,6 @@ func rpcError(_ *Server, x *exchange, _ toolArgs) answer {
 
 func cancelled(s *Server, _ *exchange, _ toolArgs) answer {
 	return ok(textResult("[" + strings.Join(s.Cancelled(), ",") + "]"))
-}
-
-func ended(s *Server, _ *exchange, _ toolArgs) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return ok(textResult(fmt.Sprint(s.ended)))
 }
 
 func touch(s *Server, _ *exchange, args toolArgs) answer {
