@@ -103,8 +103,8 @@ func (g *Gateway) begin(ctx context.Context, ex *exchange, t *target, leg upstre
 }
 
 // converse sends the request of ex. It goes on until the server answers, it is
-// cancelled or the gateway ends. What it occupied it leaves when nobody waits for
-// the answer any more: a client that is away has it waiting in memory.
+// cancelled or the gateway ends. Its ticket ends when nobody waits for the answer
+// any more: a client that is away has it waiting in memory.
 func (g *Gateway) converse(ex *exchange, t *target, leg upstream.Leg, out *upstream.Outgoing, leave func()) *dialogue {
 	ctx, cancel := context.WithCancelCause(g.life)
 	gone := make(chan struct{})
@@ -113,10 +113,10 @@ func (g *Gateway) converse(ex *exchange, t *target, leg upstream.Leg, out *upstr
 	ex.dialogue = d
 	began := time.Now()
 	g.work.Go(func() {
-		defer leave()
 		defer out.Ticket.End()
 		defer cancel(nil)
 		d.reply, d.err = leg.Do(ctx, out, ex)
+		leave() // before the answer is there: the client's next request takes the same connection
 		d.decline()
 		t.server.Up().Report(out.Ticket, d.err)
 		g.record(ex.req, t, d.reply, d.err, time.Since(began))
