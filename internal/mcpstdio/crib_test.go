@@ -3,12 +3,14 @@ package mcpstdio_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -35,13 +37,23 @@ type realCrib struct {
 	token string
 	defs  []servers.Definition
 	gw    atomic.Pointer[gateway.Gateway]
-	stop  func()
+
+	mu   sync.Mutex // guards both below
+	end  func()
+	over bool // it is not started again
+}
+
+func (c *realCrib) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.end()
+	c.end = func() {}
 }
 
 // newCrib starts a crib with servers by name and URL.
 func newCrib(t *testing.T, urls map[string]string) *realCrib {
 	t.Helper()
-	c := &realCrib{t: t, dir: t.TempDir(), addr: "127.0.0.1:0", stop: func() {}}
+	c := &realCrib{t: t, dir: t.TempDir(), addr: "127.0.0.1:0", end: func() {}}
 	for name, url := range urls {
 		c.defs = append(c.defs, servers.Definition{
 			Name: name, Transport: servers.Transport{URL: url}, Enabled: true, Timeout: mcptest.Patience,
@@ -51,12 +63,22 @@ func newCrib(t *testing.T, urls map[string]string) *realCrib {
 	if err := c.start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.stop() })
+	t.Cleanup(func() {
+		c.mu.Lock()
+		c.over = true
+		c.mu.Unlock()
+		c.stop()
+	})
 	return c
 }
 
 // start may be called by any goroutine.
 func (c *realCrib) start() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return errors.New("the test is over")
+	}
 	folder, err := store.Open(c.dir)
 	if err != nil {
 		return err
@@ -101,13 +123,12 @@ func (c *realCrib) start() error {
 		srv.Serve(l) //nolint:errcheck // it says that it was closed
 	}()
 	c.gw.Store(gw)
-	c.stop = func() {
+	c.end = func() {
 		srv.Close()
 		<-served
 		gw.Close()
 		cat.Close()
 		folder.Close()
-		c.stop = func() {}
 	}
 	return nil
 }
